@@ -19,15 +19,20 @@ pub fn exposition(service: &Service) -> String {
     }
     text += "# HELP tidegate_denied_keys How often the keys refused most often were refused, at most\n\
              # TYPE tidegate_denied_keys gauge\n";
+    let mut lines: Vec<(String, u64)> = Vec::new();
     for frequent in denied {
         let policy = label(&frequent.policy);
         let key = label(&String::from_utf8_lossy(&frequent.key));
+        let labels = format!("policy=\"{policy}\",key=\"{key}\"");
+        // Keys that are no text may look alike, and a series is there once.
+        match lines.iter_mut().find(|(other, _)| *other == labels) {
+            Some((_, count)) => *count += frequent.count,
+            None => lines.push((labels, frequent.count)),
+        }
+    }
+    for (labels, count) in lines {
         // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "tidegate_denied_keys{{policy=\"{policy}\",key=\"{key}\"}} {}",
-            frequent.count
-        );
+        let _ = writeln!(text, "tidegate_denied_keys{{{labels}}} {count}");
     }
     text
 }
@@ -62,5 +67,14 @@ mod tests {
             (0..2).for_each(|_| _ = policy.check(key.as_str(), ()).wait().unwrap());
         }
         assert_eq!(exposition(&service).lines().count(), 2 + MOST);
+        for key in [&b"\xff"[..], b"\xfe"] {
+            (0..200).for_each(|_| _ = policy.check(key, ()).wait().unwrap());
+        }
+        let text = exposition(&service);
+        let alike: Vec<_> = text
+            .lines()
+            .filter(|line| line.contains('\u{fffd}'))
+            .collect();
+        assert!(alike.len() == 1 && alike[0].ends_with(" 398"), "{alike:?}");
     }
 }

@@ -154,17 +154,22 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         };
         // Whoever reads the announcement may send a signal at once.
         tokio::spawn(reload.follow()?);
-        let signals = Signals::listen().map_err(Trouble::failure)?;
+        let mut signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
         let tokens = !config.credentials.is_empty();
         listeners.announce(&policies, &store::shown(url), like_openai, tokens);
         let apply = applied.map(|applied| applied.verb(&serving));
         let held = service.clone();
-        let served = listeners.serve(service, recorder, signals, apply).await;
-        if served.is_ok() {
-            held.return_grants().await;
+        let served = listeners
+            .serve(service, recorder, &mut signals, apply)
+            .await;
+        served?;
+        tokio::select! {
+            () = held.return_grants() => Ok(()),
+            () = signals.told_to_stop() => Err(Trouble::failure(
+                "told to stop again: not all that tiers hold was given back"
+            )),
         }
-        served
     })?;
     opened.flush().map_err(Trouble::failure)?;
     traces.finish();

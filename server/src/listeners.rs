@@ -226,7 +226,7 @@ impl Listeners {
         self,
         service: Service,
         recorder: PrometheusHandle,
-        mut signals: Signals,
+        signals: &mut Signals,
         apply: Option<Apply>,
     ) -> Outcome<()> {
         let (close, closing) = watch::channel(false);

@@ -27,6 +27,11 @@ use crate::trouble::{Outcome, Trouble};
 /// An editor writes a file in several steps; this long after the last one.
 const SETTLED: Duration = Duration::from_millis(100);
 
+/// A sound file that the store kept from coming into force is tried again so soon, and each time half
+/// as often, but so often at least.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
 /// So many things that a reload has changed are named in the log.
 const MOST_NAMED: usize = 20;
 
@@ -60,29 +65,57 @@ impl Reload {
         Ok(async move {
             // Without it, SIGHUP is still heard.
             let _kept = watcher;
+            let mut pause: Option<Duration> = None;
+            let mut told = String::new();
             loop {
+                let later = tokio::time::sleep(pause.unwrap_or_default());
+                let mut is_repeated = false;
                 tokio::select! {
                     Some(()) = changes.recv() => settle(&mut changes).await,
                     _ = hangups.recv() => {}
+                    () = later, if pause.is_some() => is_repeated = true,
                 }
                 // It waits for the disk, and for the store: no thread of requests does.
                 let again = Arc::clone(&reload);
                 let done = tokio::task::spawn_blocking(move || again.again()).await;
-                match done.unwrap_or_else(|panic| Err(Trouble::failure(panic))) {
+                let done = done.unwrap_or_else(|panic| Err(Failed::File(Trouble::failure(panic))));
+                let is_over = match done {
                     Ok(changed) => {
                         let (changes, what) = (changed.count(), changed.listed());
-                        info!(changes, %what, "the file was read again");
+                        if changed.is_whole || !is_repeated {
+                            info!(changes, %what, "the file was read again");
+                        }
+                        told.clear();
+                        changed.is_whole
                     }
-                    Err(trouble) => error!(
-                        "configuration not reloaded; the previous one stays in force:\n{trouble}"
-                    ),
-                }
+                    Err(failed) => {
+                        let (trouble, is_over) = match failed {
+                            Failed::File(trouble) => (trouble.to_string(), true),
+                            Failed::Store(trouble) => (
+                                format!("{trouble}\nIt is tried again until the store answers"),
+                                false,
+                            ),
+                        };
+                        if !is_repeated || told != trouble {
+                            error!(
+                                "configuration not reloaded; the previous one stays in force:\n{trouble}"
+                            );
+                        }
+                        told = trouble;
+                        is_over
+                    }
+                };
+                pause = match pause.filter(|_| is_repeated) {
+                    _ if is_over => None,
+                    None => Some(FIRST_PAUSE),
+                    Some(pause) => Some((2 * pause).min(LONGEST_PAUSE)),
+                };
             }
         })
     }
 
     /// Reads everything and goes over to it, wholly or not at all; what has changed.
-    fn again(&self) -> Outcome<Changed> {
+    fn again(&self) -> Result<Changed, Failed> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
         is_safe(&self.args, &config, self.public)?;
         let costs = file_costs(&config);
@@ -93,9 +126,9 @@ impl Reload {
             (Some(_), Some(files)) => Some(Tls::new(&files.read()?)),
             (None, None) => None,
             _ => {
-                return Err(Trouble::failure(
+                return Err(Failed::File(Trouble::failure(
                     "whether the listeners speak TLS is settled at the start: restart the server",
-                ));
+                )));
             }
         };
         self.audit
@@ -109,12 +142,13 @@ impl Reload {
                 exchanged.map_err(Trouble::failure)
             }
         };
-        let changes = exchanged.inspect_err(|_| {
+        let changes = exchanged.map_err(|trouble| {
             self.serving.exchange_costs(former);
+            Failed::Store(trouble)
         })?;
         // Whoever is let in finds a namespace as the same file has it.
         let of_namespaces = of_namespaces(&config);
-        self.serving.service.exchange_namespaces(of_namespaces);
+        let is_whole = self.serving.service.exchange_namespaces(of_namespaces);
         let tokens = self.serving.service.replace_credentials(config.credentials);
         if tokens {
             audit::note(None, "the file", "tokens", "exchanged");
@@ -131,7 +165,22 @@ impl Reload {
             policies: changes,
             of_costs,
             tokens,
+            is_whole,
         })
+    }
+}
+
+/// Why the file is not in force.
+enum Failed {
+    /// It is faulty, or could not be served: until it changes.
+    File(Trouble),
+    /// It is sound, and could not be gone over to: a store was away, perhaps.
+    Store(Trouble),
+}
+
+impl From<Trouble> for Failed {
+    fn from(trouble: Trouble) -> Self {
+        Self::File(trouble)
     }
 }
 
@@ -165,6 +214,8 @@ struct Changed {
     of_costs: Vec<CostChange>,
     /// Whether there are other tokens.
     tokens: bool,
+    /// Whether every namespace went over to it, too.
+    is_whole: bool,
 }
 
 impl Changed {
@@ -258,6 +309,7 @@ mod tests {
             policies: compare(&file(old), &file(new)),
             of_costs: Vec::new(),
             tokens,
+            is_whole: true,
         }
     }
 

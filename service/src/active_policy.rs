@@ -160,11 +160,15 @@ impl ActivePolicy {
         denials: Arc<Denials>,
         (longest_wait, namespace): (Duration, Option<&str>),
     ) -> Self {
+        let meters = Meters::of(&policy, namespace);
+        if let Some(tier) = limiter.set().tier_statistics() {
+            meters.begin_tier(&tier);
+        }
         Self {
             longest_wait,
             share,
             has_units: has_units(&policy),
-            meters: Meters::of(&policy, namespace),
+            meters,
             name: policy.name.as_str().into(),
             jitter: policy.jitter.map(Jitter::new),
             metadata: Arc::new(policy.metadata.clone()),
@@ -752,6 +756,7 @@ impl ActivePolicy {
 
     /// No policy has this name any more.
     pub(super) fn gone(&self) {
+        self.observe();
         self.meters.gone();
     }
 

@@ -13,6 +13,7 @@ use metrics::{describe_histogram, gauge, histogram};
 use super::series::Series;
 use tidegate::{Limit, TierStatistics};
 use tidegate_policy::Policy;
+use tidegate_store::sync::Mutex;
 
 /// One decision in so many is timed.
 const TIMED: u32 = 16;
@@ -38,6 +39,8 @@ pub(super) struct Meters {
     leases: Held,
     remembered: Held,
     tier_keys: Held,
+    /// What was told of its tier, which counts on when the policy is exchanged, or begins anew.
+    told_of_tier: Mutex<TierStatistics>,
     /// How many decisions might have been timed.
     seen: AtomicU32,
 }
@@ -114,6 +117,7 @@ impl Meters {
             leases: Held::called("tidegate_leases"),
             remembered: Held::called("tidegate_leases_remembered"),
             tier_keys: Held::called("tidegate_tier_keys"),
+            told_of_tier: Mutex::default(),
             seen: AtomicU32::new(0),
             series,
             labels,
@@ -202,16 +206,26 @@ impl Meters {
         }
     }
 
+    /// What its tier has counted so far was told of another.
+    pub(super) fn begin_tier(&self, tier: &TierStatistics) {
+        *self.told_of_tier.lock() = *tier;
+    }
+
     fn observe_tier(&self, tier: &TierStatistics) {
-        let of = |name: &'static str, outcome: &'static str, count| {
-            counter!(name, and(&self.labels, "outcome", outcome)).absolute(count);
+        let mut told = self.told_of_tier.lock();
+        let of = |name: &'static str, outcome: &'static str, count: u64, told: u64| {
+            let more = count.saturating_sub(told);
+            counter!(name, and(&self.labels, "outcome", outcome)).increment(more);
         };
-        of("tidegate_tier_decisions_total", "admitted", tier.admitted);
-        of("tidegate_tier_decisions_total", "refused", tier.refused);
-        of("tidegate_grants_total", "requested", tier.requested);
-        of("tidegate_grants_total", "granted", tier.granted);
-        of("tidegate_grants_total", "late", tier.late);
-        of("tidegate_grants_total", "returned", tier.returned);
+        let decisions = "tidegate_tier_decisions_total";
+        of(decisions, "admitted", tier.admitted, told.admitted);
+        of(decisions, "refused", tier.refused, told.refused);
+        let grants = "tidegate_grants_total";
+        of(grants, "requested", tier.requested, told.requested);
+        of(grants, "granted", tier.granted, told.granted);
+        of(grants, "late", tier.late, told.late);
+        of(grants, "returned", tier.returned, told.returned);
+        *told = *tier;
     }
 }
 

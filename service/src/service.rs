@@ -568,6 +568,8 @@ impl Service {
     fn go_over(&self, file: &PolicyFile, retired: &mut Retired) -> Result<Vec<Change>, Error> {
         let changes = self.compare(file);
         let old = self.0.policies.load_full();
+        // What another goes on with is told as its own.
+        old.values().for_each(|active| active.observe());
         let mut new = Policies::default();
         for policy in &file.policies {
             let known = old.get(&policy.name);

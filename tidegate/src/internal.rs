@@ -24,7 +24,7 @@ use crate::request::Request;
 pub use crate::set::{Differing, Overrides};
 use crate::set::{Grant, How, LimitSet, LimitSetBuilder, PageOf};
 pub use crate::set::{NodeGrant, TierBound};
-pub use tidegate_tier::{NodeId, is_grant};
+pub use tidegate_tier::{NodeId, is_grant, is_reserved};
 
 /// A lease's id of 128 random bits.
 #[must_use]

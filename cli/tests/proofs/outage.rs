@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_conformance::{Beyond, Paused, skip};
+use tidegate_conformance::{Beyond, Paused, skip, with_options};
 use tidegate_url::UrlError;
 
 use crate::http::Http;
-use crate::server::{Server, folder, until};
+use crate::server::{FILE, Server, folder, until};
 
 const POLICIES: &str = "[policy.deny.limits]\nrpm = { calls = 1_000_000, per = '1h' }\n\
     [policy.admit]\nfailure_mode = 'admit'\n\
@@ -124,4 +124,57 @@ fn may_be_away(store: &Beyond) {
         more <= 3 && more + sent >= 3,
         "5 of 8 were used before: {more}, {sent}"
     );
+}
+
+/// It was logged, and never tried again: the file was not in force until somebody touched it.
+#[test]
+fn a_file_that_a_store_kept_from_coming_into_force_does_once_that_answers() {
+    for store in &Beyond::redis() {
+        let folder = folder(POLICIES);
+        let server = Server::start(folder.path(), &["--store", &store.url]);
+        let mut house = House {
+            http: Http::connect(server.http).expect("it listens"),
+        };
+        assert_eq!(house.check("deny", "k").0, 200);
+        let paused = Paused::new(store.pid);
+        let more = format!("{POLICIES}[policy.new.limits]\nrpm = {{ calls = 9, per = '1h' }}\n");
+        std::fs::write(folder.path().join(FILE), more).expect("written");
+        until("it cannot go over to it", || {
+            server.logged("It is tried again until the store answers") > 0
+        });
+        assert_eq!(house.check("new", "k").0, 404);
+        drop(paused);
+        until("it goes over to it", || house.check("new", "k").0 == 200);
+    }
+}
+
+/// On Redis the server hung for ever, and on PostgreSQL most of it was charged until its window ended.
+#[test]
+fn a_server_that_stops_gives_back_what_it_holds_of_many_keys() {
+    const KEYS: usize = 1_500;
+    let policy = "[policy.near]\ntier = { mode = 'leased', batch = 50, idle = '30s', hold = '60s' }\n\
+        limits.rpm = { calls = 1_000, per = '400d', algorithm = 'fixed_window' }\n";
+    for store in Beyond::redis().iter().chain(&Beyond::postgres()) {
+        let folder = folder(policy);
+        // Not all that is sent at once is answered within a quarter of it.
+        let with = ["--store", &with_options(&store.url, "deadline=3s")];
+        let asked = |verb: &str, server: &Server, keys: usize| {
+            let mut http = Http::connect(server.http).expect("it listens");
+            let path = format!("/v1/{verb}");
+            let mut ask = |key: usize| {
+                let request = json!({"policy": "near", "key": format!("k{key}")});
+                http.post(&path, &request).expect("an answer").1
+            };
+            (0..keys).map(&mut ask).collect::<Vec<_>>()
+        };
+        let mut server = Server::start(folder.path(), &with);
+        asked("check", &server, KEYS);
+        server.stop();
+        let server = Server::start(folder.path(), &with);
+        let left = asked("peek", &server, KEYS);
+        let stranded = left
+            .iter()
+            .filter(|peek| peek["limits"]["rpm"]["remaining"] != json!(999));
+        assert_eq!(stranded.count(), 0, "of {KEYS}: {}", left[0]);
+    }
 }

@@ -146,8 +146,20 @@ impl Server {
 
     /// Has it read its file again.
     pub fn hang_up(&self) {
+        self.signal("HUP");
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub fn stop(&mut self) {
+        self.signal("TERM");
+        let mut ended = || self.started.process.try_wait().expect("it is ours");
+        until("it stops", || ended().is_some());
+        assert_eq!(ended().and_then(|status| status.code()), Some(0));
+    }
+
+    fn signal(&self, name: &str) {
         let id = self.started.process.id().to_string();
-        let sent = Command::new("kill").args(["-s", "HUP", &id]).status();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
         assert!(sent.expect("kill runs").success());
     }
 

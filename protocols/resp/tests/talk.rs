@@ -278,8 +278,8 @@ fn a_grant_is_spent_and_returned_once() {
         ),
         (
             "TG.GRANT chat k LEASE 6772616e742e74670000000000000001",
-            "-ERR ids that begin with 6772616e742e7467 are reserved for grants that servers take; \
-             draw another at random",
+            "-ERR ids that begin with 6772616e742e7467, 736c6f74732e7467 or 6c6f63616c2e7467 are \
+             reserved for what servers take; draw another at random",
         ),
         (
             "TG.GRANT chat k HOLD 20 HOLD 20",

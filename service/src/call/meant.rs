@@ -16,7 +16,7 @@ use crate::field::Field;
 use crate::service::Service;
 use crate::spans;
 use crate::whose::Whose;
-use tidegate::internal::{is_grant, random_lease_id};
+use tidegate::internal::{is_reserved, random_lease_id};
 use tidegate::{Error, Key, LeaseId, Request, RequestError};
 use tidegate_policy::Scope;
 
@@ -180,10 +180,10 @@ impl GrantTerms<'_> {
     /// The lease that it is to be.
     pub(super) fn id(&self) -> Result<LeaseId, ServiceError> {
         match self.lease {
-            Some(id) if is_grant(id.to_u128()) => Err(ServiceError::Form {
+            Some(id) if is_reserved(id.to_u128()) => Err(ServiceError::Form {
                 field: Field::Lease,
-                wrong: "ids that begin with 6772616e742e7467 are reserved for grants that servers \
-                        take; draw another at random",
+                wrong: "ids that begin with 6772616e742e7467, 736c6f74732e7467 or 6c6f63616c2e7467 are \
+                        reserved for what servers take; draw another at random",
             }),
             Some(id) => Ok(id),
             None => Ok(random_lease_id()),

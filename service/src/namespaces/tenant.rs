@@ -73,17 +73,19 @@ impl Service {
 
     /// What its file says of the policies of namespaces from now on: those that are in use go
     /// over to it, unless policies were applied in them. One that cannot keeps its own, and the
-    /// log says so. The calling thread waits for the store.
-    pub fn exchange_namespaces(&self, policies: NamespacePolicies) {
+    /// log says so. The calling thread waits for the store. Whether all have gone over to it.
+    pub fn exchange_namespaces(&self, policies: NamespacePolicies) -> bool {
         let Some(registry) = self.namespaces() else {
-            return;
+            return true;
         };
         registry.policies.store(Arc::new(policies));
+        let mut is_whole = true;
         for space in registry.all() {
             if let Some(tenant) = space.serves() {
-                reload(&tenant, &registry.policies.load(), &space.name);
+                is_whole &= reload(&tenant, &registry.policies.load(), &space.name);
             }
         }
+        is_whole
     }
 
     /// Goes over to `policies` in the namespace that `caller` is in, on all servers of the store,
@@ -114,13 +116,14 @@ impl Service {
     }
 }
 
-/// The file says other policies, perhaps: one that cannot switch keeps its own.
-fn reload(tenant: &Tenant, policies: &NamespacePolicies, name: &str) {
+/// The file says other policies, perhaps: one that cannot switch keeps its own. Whether it could.
+fn reload(tenant: &Tenant, policies: &NamespacePolicies, name: &str) -> bool {
     let reloaded = tenant.policies().reload("the file", policies.of(name));
-    if let Err(error) = reloaded {
+    if let Err(error) = &reloaded {
         tracing::error!(
             namespace = name, %error,
             "a namespace cannot switch to the file's policies; still serving the previous ones"
         );
     }
+    reloaded.is_ok()
 }

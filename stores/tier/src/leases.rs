@@ -16,6 +16,7 @@ use tidegate_store::{
 
 use crate::calendars::Calendars;
 use crate::grants::{Amounts, Grant, Grants};
+use crate::node_id::NodeId;
 use crate::returns::Return;
 use crate::slot_lease::{Growth, Renewal, SlotLease, length_for};
 
@@ -32,6 +33,12 @@ const LONGEST_KEPT: Span = Span::from_secs(60);
 #[must_use]
 pub const fn is_given(id: u128) -> bool {
     (id >> 64) as u64 == MARK
+}
+
+/// Whether an id is such as a node draws for its leases, of whatever sort: nobody else may choose it.
+#[must_use]
+pub const fn is_reserved(id: u128) -> bool {
+    is_given(id) || NodeId::of_lease(id).is_some()
 }
 
 struct Given {

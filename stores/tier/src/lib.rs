@@ -66,7 +66,7 @@ mod under_way;
 pub use answers::GrantLevel;
 pub use counters::TierStatistics;
 pub use grants::{Grant, Grants, Landed, Wish};
-pub use leases::is_given;
+pub use leases::{is_given, is_reserved};
 pub use node_id::{NodeId, is_grant};
 pub use outstanding::Outstanding;
 pub use pinned::{PinnedKey, Spent};

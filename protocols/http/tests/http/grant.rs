@@ -194,7 +194,19 @@ async fn what_cannot_be_granted_says_why() {
         (
             "held",
             json!({"lease": "6772616e742e74670000000000000001"}),
-            "ids that begin with 6772616e742e7467 are reserved",
+            "ids that begin with 6772616e742e7467,",
+        ),
+        // Of the first the units could not be given back, and of the second a node was listed that
+        // there was not.
+        (
+            "held",
+            json!({"lease": "6c6f63616c2e74670000000000000007"}),
+            "are reserved for what servers take",
+        ),
+        (
+            "held",
+            json!({"lease": "736c6f74732e74670000000000000007"}),
+            "are reserved for what servers take",
         ),
         ("held", json!({"lease": "abc"}), "32 hexadecimal digits"),
         (
