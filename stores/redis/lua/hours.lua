@@ -32,10 +32,21 @@ function usage.add(records, order, field, amount)
   return true
 end
 
--- There are new records: drops some of what is over, and has the others kept for as long as the
--- last of them.
-function usage.keep(records, order, keep, now, is_callers)
-  redis.call('HSET', records, '', string.format('%.0f', keep))
+-- Has them kept until those of this hour are over.
+local function expire(records, order, hour, keep, is_callers)
+  if is_callers then return end
+  local until_ms = string.format('%.0f', math.ceil(usage.over_at(hour, keep) / 1000))
+  redis.call('PEXPIREAT', records, until_ms)
+  redis.call('PEXPIREAT', order, until_ms)
+end
+
+-- There are new records, the latest of that hour: drops some of what is over, and has the others
+-- kept for as long as the last of them.
+function usage.keep(records, order, hour, keep, now, is_callers)
+  if redis.call('HSET', records, '', string.format('%.0f', keep)) == 1 then
+    -- They are the first: nothing is over, and the last is the only one.
+    return expire(records, order, hour, keep, is_callers)
+  end
   local oldest = math.max(math.floor((now - keep) / HOUR), 0)
   local before = '(' .. struct.pack('>I4', oldest)
   local over = redis.call('ZRANGEBYLEX', order, '-', before, 'LIMIT', '0', MOST_DROPPED)
@@ -43,13 +54,8 @@ function usage.keep(records, order, keep, now, is_callers)
     redis.call('HDEL', records, unpack(over))
     redis.call('ZREM', order, unpack(over))
   end
-  if is_callers then return end
   local last = redis.call('ZREVRANGEBYLEX', order, '+', '-', 'LIMIT', '0', '1')
-  if not last[1] then return end
-  local over_at = usage.over_at(struct.unpack('>I4', last[1]), keep)
-  local until_ms = string.format('%.0f', math.ceil(over_at / 1000))
-  redis.call('PEXPIREAT', records, until_ms)
-  redis.call('PEXPIREAT', order, until_ms)
+  if last[1] then expire(records, order, struct.unpack('>I4', last[1]), keep, is_callers) end
 end
 
 -- Counts what the short ways have changed, by the position of the limit: so much more, or less, in the
@@ -68,6 +74,6 @@ function usage.count(records, order, counted, changes, at, now, is_callers)
     end
     from = from + bytes
   end
-  if has_new then usage.keep(records, order, keep, now, is_callers) end
+  if has_new then usage.keep(records, order, hour, keep, now, is_callers) end
 end
 end

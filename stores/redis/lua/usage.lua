@@ -107,14 +107,14 @@ end
 -- Keeps what was used, in the step in which it was.
 function usage.save(now)
   if not used[1] or not USAGE then return end
-  local has_new, keep = false, plan.usage[1]
+  local latest, keep = nil, plan.usage[1]
   for _, noted in ipairs(used) do
     local field, hour, amount = unpack(noted)
     -- What is over is not noted again.
     if usage.over_at(hour, keep) > now and usage.add(USAGE, ORDER, field, amount) then
-      has_new = true
+      latest = max(latest or hour, hour)
     end
   end
-  if has_new then usage.keep(USAGE, ORDER, keep, now, request.clock == 'caller') end
+  if latest then usage.keep(USAGE, ORDER, latest, keep, now, request.clock == 'caller') end
 end
 end

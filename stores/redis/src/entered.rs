@@ -9,7 +9,7 @@ use tidegate_store::core::{Span, Timestamp};
 const AGAIN: Span = Span::from_secs(3_600);
 
 /// So many roots are remembered as entered, and up to as many of those before them.
-const REMEMBERED: usize = 1 << 15;
+const REMEMBERED: usize = 1 << 17;
 
 type Since = HashMap<Box<[u8]>, Timestamp>;
 
