@@ -20,7 +20,7 @@ use tidegate_service::{Change, Credential};
 use tidegate_store::{Defined, Definition, Definitions, Follower, Store, block_on};
 use tracing::{error, info, warn};
 
-use super::serving::Serving;
+use super::serving::{NotServed, Serving};
 use crate::trouble::{Outcome, Trouble};
 
 /// As whom the store knows what was applied: no service and no set is called so.
@@ -134,7 +134,11 @@ impl Applied {
     /// The server's file was read again: goes over to what holds now, after an application
     /// that has begun. What was applied at another server and this one cannot serve holds nothing
     /// up: what is in force stays, or the file if it says other policies now.
-    pub fn reload(&self, serving: &Serving, of_file: &PolicyFile) -> Outcome<Vec<Change>> {
+    pub fn reload(
+        &self,
+        serving: &Serving,
+        of_file: &PolicyFile,
+    ) -> Result<Vec<Change>, NotServed> {
         let _alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
         let serves = |policies: &PolicyFile| serving.check(policies, None);
@@ -148,8 +152,7 @@ impl Applied {
             (Kept::Store(_), None) => None,
         };
         let current = applied.as_ref().unwrap_or(of_file);
-        let changes = serving.exchange("the file", current);
-        let changes = changes.map_err(Trouble::failure)?;
+        let changes = serving.exchange("the file", current)?;
         if let (Kept::File(path), None) = (&self.kept, &applied) {
             lay_aside(path);
         }
@@ -320,7 +323,7 @@ impl Follower for Applied {
                 // It is tried again at the next look.
                 let before = definitions.newer_than;
                 self.version.store(before, Ordering::Release);
-                stays(&wrong);
+                stays(&wrong.why);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
 use tidegate_service::audit;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -70,7 +70,20 @@ const NEVER: [&str; 2] = ["notify", "mio"];
 
 /// What `wanted`, as `RUST_LOG` has it, lets through; whatever it does not name, from `info` on.
 fn filter(wanted: &str) -> Outcome<Targets> {
-    let targets: Targets = wanted.parse().map_err(|error| {
+    // Of an empty part the parser makes `error`.
+    let parts = wanted.split(',').map(str::trim);
+    let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+    let parts = match parts.is_empty() {
+        true => USUAL.to_owned(),
+        false => parts.join(","),
+    };
+    let is_span = parts.contains(['[', '{']);
+    let targets = parts.parse().map_err(|error: ParseError| error.to_string());
+    let targets: Result<Targets, _> = match is_span {
+        true => Err("spans and fields are not chosen by it".to_owned()),
+        false => targets,
+    };
+    let targets = targets.map_err(|error| {
         Trouble::usage(format!(
             "RUST_LOG={wanted}: {error}; write a level (error, warn, info, debug, trace, off), or \
              TARGET=LEVEL, with commas between"
@@ -103,4 +116,32 @@ pub fn begin(form: LogForm, audit_log: &AuditLog, traces: Option<Listener>) -> O
         .with(audit.with_filter(only))
         .try_init()
         .map_err(Trouble::failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of an empty one nothing but errors was logged.
+    #[test]
+    fn what_is_empty_says_nothing_and_what_is_not_understood_is_refused() {
+        for usual in ["", ",", " ", "info,", USUAL] {
+            let filter = filter(usual).expect("it is understood");
+            assert!(
+                filter.would_enable("tidegate", &tracing::Level::INFO),
+                "{usual}"
+            );
+            assert!(
+                !filter.would_enable("notify::inotify", &tracing::Level::ERROR),
+                "{usual}"
+            );
+        }
+        let chosen = filter("tidegate_server=debug").expect("it is understood");
+        assert!(chosen.would_enable("tidegate_server::reload", &tracing::Level::DEBUG));
+        assert!(chosen.would_enable("tidegate_http", &tracing::Level::INFO));
+        assert!(!chosen.would_enable("tidegate_http", &tracing::Level::DEBUG));
+        for odd in ["tidegate[span]=debug", "tidegate=loud"] {
+            assert!(filter(odd).is_err(), "{odd}");
+        }
+    }
 }

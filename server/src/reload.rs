@@ -82,7 +82,7 @@ impl Reload {
                 let is_over = match done {
                     Ok(changed) => {
                         let (changes, what) = (changed.count(), changed.listed());
-                        if changed.is_whole || !is_repeated {
+                        if changed.is_whole || changes > 0 || !is_repeated {
                             info!(changes, %what, "the file was read again");
                         }
                         told.clear();
@@ -137,14 +137,14 @@ impl Reload {
         let former = self.serving.exchange_costs(costs);
         let exchanged = match &self.applied {
             Some(applied) => applied.reload(&self.serving, &config.policies),
-            None => {
-                let exchanged = self.serving.exchange("the file", &config.policies);
-                exchanged.map_err(Trouble::failure)
-            }
+            None => self.serving.exchange("the file", &config.policies),
         };
-        let changes = exchanged.map_err(|trouble| {
+        let changes = exchanged.map_err(|not| {
             self.serving.exchange_costs(former);
-            Failed::Store(trouble)
+            match not.is_store_away {
+                true => Failed::Store(Trouble::failure(not)),
+                false => Failed::File(Trouble::failure(not)),
+            }
         })?;
         // Whoever is let in finds a namespace as the same file has it.
         let of_namespaces = of_namespaces(&config);
@@ -172,9 +172,9 @@ impl Reload {
 
 /// Why the file is not in force.
 enum Failed {
-    /// It is faulty, or could not be served: until it changes.
+    /// It is faulty, or cannot be served: until it changes.
     File(Trouble),
-    /// It is sound, and could not be gone over to: a store was away, perhaps.
+    /// It is sound, and the store did not answer.
     Store(Trouble),
 }
 

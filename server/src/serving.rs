@@ -1,9 +1,13 @@
 //! Who goes over to other policies: the service, if the gateway before it can serve them too.
 
+use std::fmt::{self, Display};
+
 use tidegate_gateway::{CostChange, Gateway};
 use tidegate_llm::Costs;
 use tidegate_policy::PolicyFile;
-use tidegate_service::{Change, Service};
+use tidegate_service::{Change, Service, is_store_away};
+
+use crate::trouble::Trouble;
 
 /// A service, and the gateway that stands before providers with its limits.
 #[derive(Clone)]
@@ -42,9 +46,48 @@ impl Serving {
     ///
     /// # Errors
     /// Why they cannot be served, by the gateway or by the service.
-    pub fn exchange(&self, by: &str, policies: &PolicyFile) -> Result<Vec<Change>, String> {
+    pub fn exchange(&self, by: &str, policies: &PolicyFile) -> Result<Vec<Change>, NotServed> {
         self.check(policies, None)?;
         let changes = self.service.exchange(by, policies);
-        changes.map_err(|why| why.to_string())
+        changes.map_err(|why| NotServed {
+            is_store_away: is_store_away(&why),
+            why: why.to_string(),
+        })
+    }
+}
+
+/// Why policies did not come into force.
+#[derive(Debug)]
+pub struct NotServed {
+    /// In words.
+    pub why: String,
+    /// The store did not answer: they may, once it does.
+    pub is_store_away: bool,
+}
+
+impl From<String> for NotServed {
+    fn from(why: String) -> Self {
+        Self {
+            why,
+            is_store_away: false,
+        }
+    }
+}
+
+impl From<Trouble> for NotServed {
+    fn from(trouble: Trouble) -> Self {
+        trouble.to_string().into()
+    }
+}
+
+impl Display for NotServed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl From<NotServed> for String {
+    fn from(not: NotServed) -> Self {
+        not.why
     }
 }

@@ -22,7 +22,7 @@ use super::meters::{Meters, Observed};
 use super::share::Share;
 use super::spans;
 use tidegate::internal::{
-    DecisionInternals, LeaseInternals, RequestInternals, SetInternals, pending,
+    DecisionInternals, LeaseInternals, RequestInternals, SetInternals, is_same_tier, pending,
 };
 use tidegate::{
     Admission, Decision, DecisionError, Error, Grant, Key, Lease, LeaseError, LeaseId, Limit,
@@ -159,10 +159,12 @@ impl ActivePolicy {
         share: Option<Share>,
         denials: Arc<Denials>,
         (longest_wait, namespace): (Duration, Option<&str>),
+        before: Option<&Self>,
     ) -> Self {
-        let meters = Meters::of(&policy, namespace);
-        if let Some(tier) = limiter.set().tier_statistics() {
-            meters.begin_tier(&tier);
+        let mut meters = Meters::of(&policy, namespace);
+        let goes_on = |before: &&Self| is_same_tier(before.limiter.set(), limiter.set());
+        if let Some(before) = before.filter(goes_on) {
+            meters.go_on(&before.meters);
         }
         Self {
             longest_wait,
@@ -754,9 +756,16 @@ impl ActivePolicy {
         });
     }
 
+    /// Tells what its tier has counted since that was told.
+    pub(super) fn observe_tier(&self) {
+        if let Some(tier) = self.limiter.set().tier_statistics() {
+            self.meters.observe_tier(&tier);
+        }
+    }
+
     /// No policy has this name any more.
     pub(super) fn gone(&self) {
-        self.observe();
+        self.observe_tier();
         self.meters.gone();
     }
 

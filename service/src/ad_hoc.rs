@@ -226,6 +226,7 @@ impl Maker {
             Arc::clone(&self.denials),
             // Nobody waits for one.
             (Duration::ZERO, self.namespace.as_deref()),
+            None,
         ))
     }
 }

@@ -242,6 +242,12 @@ const LONGEST_NAME: usize = 128;
 
 /// A name that somebody has sent, as an error repeats it: a long one is cut. (An answer of
 /// many kilobytes fits no head of HTTP/2.)
+/// Whether what failed may be done once the store answers, or has room.
+#[must_use]
+pub const fn is_store_away(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy)
+}
+
 pub(super) fn cut(name: &str) -> Cow<'_, str> {
     match name.len() <= LONGEST_NAME {
         true => name.into(),

@@ -93,7 +93,7 @@ pub use denials::{Denial, Frequent, Watcher};
 pub use entities::{
     Entity, EntityChange, EntityError, EntityPath, EntityTerms, EntityValue, NewEntity,
 };
-pub use error::{Crowded, Kind, ServiceError};
+pub use error::{Crowded, Kind, ServiceError, is_store_away};
 pub use field::Field;
 pub use finish::{Finish, Finished, Renewed, Report};
 pub use fleet::Fleet;

@@ -1,8 +1,8 @@
 //! What is counted of a policy, by the names that Prometheus users know.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use metrics::{
@@ -40,7 +40,7 @@ pub(super) struct Meters {
     remembered: Held,
     tier_keys: Held,
     /// What was told of its tier, which counts on when the policy is exchanged, or begins anew.
-    told_of_tier: Mutex<TierStatistics>,
+    told_of_tier: Arc<Mutex<TierStatistics>>,
     /// How many decisions might have been timed.
     seen: AtomicU32,
 }
@@ -117,7 +117,7 @@ impl Meters {
             leases: Held::called("tidegate_leases"),
             remembered: Held::called("tidegate_leases_remembered"),
             tier_keys: Held::called("tidegate_tier_keys"),
-            told_of_tier: Mutex::default(),
+            told_of_tier: Arc::default(),
             seen: AtomicU32::new(0),
             series,
             labels,
@@ -206,26 +206,28 @@ impl Meters {
         }
     }
 
-    /// What its tier has counted so far was told of another.
-    pub(super) fn begin_tier(&self, tier: &TierStatistics) {
-        *self.told_of_tier.lock() = *tier;
+    /// Goes on with the tier of `before`: what of it was told is told.
+    pub(super) fn go_on(&mut self, before: &Self) {
+        self.told_of_tier = Arc::clone(&before.told_of_tier);
     }
 
-    fn observe_tier(&self, tier: &TierStatistics) {
+    /// Tells what its tier has counted since that was told.
+    pub(super) fn observe_tier(&self, tier: &TierStatistics) {
         let mut told = self.told_of_tier.lock();
-        let of = |name: &'static str, outcome: &'static str, count: u64, told: u64| {
-            let more = count.saturating_sub(told);
+        // Another may have told later counts meanwhile.
+        let of = |name: &'static str, outcome: &'static str, count: u64, told: &mut u64| {
+            let more = count.saturating_sub(*told);
+            *told = count.max(*told);
             counter!(name, and(&self.labels, "outcome", outcome)).increment(more);
         };
         let decisions = "tidegate_tier_decisions_total";
-        of(decisions, "admitted", tier.admitted, told.admitted);
-        of(decisions, "refused", tier.refused, told.refused);
+        of(decisions, "admitted", tier.admitted, &mut told.admitted);
+        of(decisions, "refused", tier.refused, &mut told.refused);
         let grants = "tidegate_grants_total";
-        of(grants, "requested", tier.requested, told.requested);
-        of(grants, "granted", tier.granted, told.granted);
-        of(grants, "late", tier.late, told.late);
-        of(grants, "returned", tier.returned, told.returned);
-        *told = *tier;
+        of(grants, "requested", tier.requested, &mut told.requested);
+        of(grants, "granted", tier.granted, &mut told.granted);
+        of(grants, "late", tier.late, &mut told.late);
+        of(grants, "returned", tier.returned, &mut told.returned);
     }
 }
 

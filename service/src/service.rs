@@ -568,8 +568,6 @@ impl Service {
     fn go_over(&self, file: &PolicyFile, retired: &mut Retired) -> Result<Vec<Change>, Error> {
         let changes = self.compare(file);
         let old = self.0.policies.load_full();
-        // What another goes on with is told as its own.
-        old.values().for_each(|active| active.observe());
         let mut new = Policies::default();
         for policy in &file.policies {
             let known = old.get(&policy.name);
@@ -594,6 +592,8 @@ impl Service {
         let kept: HashSet<String> = new.values().flat_map(|s| table_names(s)).collect();
         let new = Arc::new(new);
         self.0.policies.store(Arc::clone(&new));
+        // Nobody looks at those again.
+        old.values().for_each(|active| active.observe_tier());
         let gone = old.iter().filter(|(name, _)| !new.contains_key(*name));
         for (_, active) in gone {
             active.gone();
@@ -781,6 +781,7 @@ impl Service {
             share,
             denials,
             (self.0.longest_wait, self.0.namespace.as_deref()),
+            before,
         )))
     }
 

@@ -431,3 +431,9 @@ impl SetInternals for LimitSet {
         self.inner().check_overrides()
     }
 }
+
+/// Whether two handles spend what the same tier holds: then it counts on.
+#[must_use]
+pub fn is_same_tier(one: &LimitSet, other: &LimitSet) -> bool {
+    one.is_same_tier(other)
+}

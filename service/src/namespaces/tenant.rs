@@ -13,7 +13,7 @@ use crate::access::Caller;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::change::Change;
-use crate::error::ServiceError;
+use crate::error::{ServiceError, is_store_away};
 use crate::service::{Service, Tenant};
 use tidegate_policy::{PolicyFile, Scope};
 
@@ -73,7 +73,7 @@ impl Service {
 
     /// What its file says of the policies of namespaces from now on: those that are in use go
     /// over to it, unless policies were applied in them. One that cannot keeps its own, and the
-    /// log says so. The calling thread waits for the store. Whether all have gone over to it.
+    /// log says so. The calling thread waits for the store. Whether that has answered to all.
     pub fn exchange_namespaces(&self, policies: NamespacePolicies) -> bool {
         let Some(registry) = self.namespaces() else {
             return true;
@@ -116,7 +116,7 @@ impl Service {
     }
 }
 
-/// The file says other policies, perhaps: one that cannot switch keeps its own. Whether it could.
+/// The file says other policies, perhaps: one that cannot switch keeps its own. Whether the store has answered.
 fn reload(tenant: &Tenant, policies: &NamespacePolicies, name: &str) -> bool {
     let reloaded = tenant.policies().reload("the file", policies.of(name));
     if let Err(error) = &reloaded {
@@ -125,5 +125,5 @@ fn reload(tenant: &Tenant, policies: &NamespacePolicies, name: &str) -> bool {
             "a namespace cannot switch to the file's policies; still serving the previous ones"
         );
     }
-    reloaded.is_ok()
+    !reloaded.is_err_and(|error| is_store_away(&error))
 }

@@ -18,7 +18,7 @@ use crate::key::{Closing, Key, Waiter};
 use crate::leases::is_in_doubt;
 use crate::node_id;
 use crate::outstanding::Outstanding;
-use crate::returns::{Return, Returns};
+use crate::returns::{MOST_AT_A_LOOK, Return, Returns};
 use crate::settings::Tier;
 use crate::strict;
 use crate::task;
@@ -61,7 +61,8 @@ pub(crate) struct Node {
     /// Which part of the keys is looked after next.
     next_part: AtomicUsize,
     /// Nobody asks any more: what comes is given back.
-    is_closed: AtomicBool,
+    /// Since when nothing more is held.
+    closed: Mutex<Option<Timestamp>>,
     /// What the store has not answered yet.
     pub(crate) under_way: UnderWay,
     pub(crate) this: Weak<Self>,
@@ -153,7 +154,7 @@ impl Node {
             is_armed: AtomicBool::new(false),
             is_wanted: AtomicBool::new(false),
             next_part: AtomicUsize::new(0),
-            is_closed: AtomicBool::new(false),
+            closed: Mutex::new(None),
             under_way: UnderWay::default(),
             this: Weak::clone(this),
         })
@@ -322,7 +323,7 @@ impl Node {
             true => std::mem::take(&mut key.waiters),
             false => VecDeque::new(),
         };
-        if self.is_closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             let all = key.grants.take_all();
             closing.extend(key.close(all));
         }
@@ -332,8 +333,14 @@ impl Node {
         self.decide_strictly(&asked.path, strict, &mut wakes);
         if error.is_some_and(|error| is_in_doubt(&error, was_sent)) {
             // It may have been granted all the same.
-            self.returns.add(asked.lost(now));
-            self.arm();
+            let lost = asked.lost(now);
+            match self.is_closed() {
+                true => self.end(lost),
+                false => {
+                    self.returns.add(lost);
+                    self.arm();
+                }
+            }
         }
         drop(wakes);
         next
@@ -407,42 +414,47 @@ impl Node {
         let Some(this) = self.this.upgrade() else {
             return;
         };
-        let plan = Arc::clone(&self.newest.lock());
-        let (mut answer, calendars) = (Ok(Reply::Done), one.calendars(&plan));
-        let execution = one.lend(&plan, |verb| {
-            let command = Command {
-                plan: &plan,
-                now: self.timer.now(),
-                calendars: &calendars,
-                op: Op::One(one.path.lend(), verb),
-                patience: None,
+        let mut next = Some(one);
+        while let Some(one) = next {
+            let plan = Arc::clone(&self.newest.lock());
+            let (mut answer, calendars) = (Ok(Reply::Done), one.calendars(&plan));
+            let execution = one.lend(&plan, |verb| {
+                let command = Command {
+                    plan: &plan,
+                    now: self.timer.now(),
+                    calendars: &calendars,
+                    op: Op::One(one.path.lend(), verb),
+                    patience: None,
+                };
+                self.table.execute(&command, Out::new(&mut answer))
+            });
+            next = match execution.pending() {
+                None => this.ended(one, &answer),
+                Some(later) => {
+                    let (sent, this) = (this.under_way.begin(), Arc::clone(&this));
+                    task::run(&self.timer, async move {
+                        if let Some(one) = this.ended(one, &later.await) {
+                            this.end(one);
+                        }
+                        drop(sent);
+                    });
+                    None
+                }
             };
-            self.table.execute(&command, Out::new(&mut answer))
-        });
-        match execution.pending() {
-            None => this.ended(one, &answer),
-            Some(later) => {
-                let sent = this.under_way.begin();
-                task::run(&self.timer, async move {
-                    this.ended(one, &later.await);
-                    drop(sent);
-                });
-            }
         }
     }
 
-    fn ended(&self, one: Return, answer: &Answer) {
-        let Err(error) = answer else { return };
-        if self.is_closed.load(Ordering::Acquire) {
-            // Nobody comes again: whoever waits for this node waits for it.
-            if let Some(one) = one.again_at_once(error) {
-                self.end(one);
-            }
-            return;
+    /// What is to be ended again at once, if anything: of a node that is closed what the store had no
+    /// room for, for nobody looks after it later.
+    fn ended(&self, one: Return, answer: &Answer) -> Option<Return> {
+        let Err(error) = answer else { return None };
+        if let Some(closed) = *self.closed.lock() {
+            return one.again_at_once(error, (closed, self.timer.now()));
         }
         self.returns
             .failed(one, error, self.timer.now(), self.pace());
         self.arm();
+        None
     }
 
     /// Sees to it that somebody looks after what is over.
@@ -536,12 +548,17 @@ impl Node {
         self.under_way.none()
     }
 
+    fn is_closed(&self) -> bool {
+        self.closed.lock().is_some()
+    }
+
     /// Gives all back, and what comes from here on.
     pub(crate) fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
+        let now = self.timer.now();
+        self.closed.lock().get_or_insert(now);
         self.give_all_back();
         // What the store did not answer to is tried once more.
-        for one in self.returns.take_due(Timestamp::MAX) {
+        for one in self.returns.take_due(Timestamp::MAX, usize::MAX) {
             self.end(one);
         }
     }
@@ -554,7 +571,7 @@ impl TimerHandler for Node {
         let part = self.next_part.load(Ordering::Relaxed);
         if part == 0 {
             self.is_wanted.store(false, Ordering::SeqCst);
-            for one in self.returns.take_due(now) {
+            for one in self.returns.take_due(now, MOST_AT_A_LOOK) {
                 self.end(one);
             }
         }

@@ -22,8 +22,15 @@ const TRIED_FOR: Span = Span::from_secs(3_600);
 /// So often it is tried where the store answers that it fails.
 const MOST_TRIES: u8 = 8;
 
-/// So often at once, where the store has no room for it now and the node is closed.
+/// So long a node that is closed tries at once what the store has no room for, and so often at most.
+const CLOSES_FOR: Span = Span::from_secs(5);
 const MOST_AT_ONCE: u8 = 200;
+
+/// So many at most are tried at one look: requests of callers are not to wait behind them.
+pub(crate) const MOST_AT_A_LOOK: usize = 512;
+
+/// What is not answered is tried so rarely at last.
+const LONGEST_WAIT: Span = Span::from_secs(4);
 
 /// One lease to end.
 #[derive(Clone, Debug)]
@@ -38,6 +45,8 @@ pub(crate) struct Return {
     tries: u8,
     /// When it was tried first without an answer.
     unanswered_since: Option<Timestamp>,
+    /// How often it waited for the next try: each time for twice as long.
+    waits: u8,
     /// Not before then.
     next: Timestamp,
     /// It holds slots, and ends then by itself.
@@ -56,6 +65,7 @@ impl Return {
             calendars: Calendars::default(),
             tries: 0,
             unanswered_since: None,
+            waits: 0,
             next: Timestamp::default(),
             until: grant.has_slots.then(|| grant.may_last_until()),
             doubt: Doubt::default(),
@@ -75,6 +85,7 @@ impl Return {
             calendars: calendars.clone(),
             tries: 0,
             unanswered_since: None,
+            waits: 0,
             next: Timestamp::default(),
             until: None,
             doubt: Doubt::default(),
@@ -90,6 +101,7 @@ impl Return {
             calendars: Calendars::default(),
             tries: 0,
             unanswered_since: None,
+            waits: 0,
             next: Timestamp::default(),
             until: None,
             doubt: Doubt::default(),
@@ -121,8 +133,20 @@ impl Return {
             StoreError::LeaseEnded(_) | StoreError::Mismatch => return false,
             _ => {}
         }
-        self.next = now + pause;
-        if matches!(error, StoreError::Unavailable(_) | StoreError::Busy(_)) {
+        // Others may wait for slots.
+        let doublings = if self.until.is_some() {
+            0
+        } else {
+            self.waits.min(16)
+        };
+        let waits = pause.as_micros() << doublings;
+        let waits = waits.min(LONGEST_WAIT.as_micros().max(pause.as_micros()));
+        self.next = now + Span::from_micros(waits);
+        self.waits = self.waits.saturating_add(1);
+        if matches!(
+            error,
+            StoreError::Unavailable(_) | StoreError::Busy(_) | StoreError::Full(_)
+        ) {
             let until = *self.unanswered_since.get_or_insert(now) + TRIED_FOR;
             return now < self.until.map_or(until, |own| own.max(until));
         }
@@ -135,10 +159,14 @@ impl Return {
 
     /// The same once nobody is there to try it later: at once, where the store has only had no room
     /// for it.
-    pub(crate) fn again_at_once(mut self, error: &StoreError) -> Option<Self> {
+    pub(crate) fn again_at_once(
+        mut self,
+        error: &StoreError,
+        (closed, now): (Timestamp, Timestamp),
+    ) -> Option<Self> {
         self.tries = self.tries.saturating_add(1);
-        let has_hope = matches!(error, StoreError::Busy(_)) && self.tries < MOST_AT_ONCE;
-        has_hope.then_some(self)
+        let is_time = self.tries < MOST_AT_ONCE && now < closed + CLOSES_FOR;
+        (is_time && matches!(error, StoreError::Busy(_))).then_some(self)
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -211,12 +239,20 @@ impl Returns {
         all.push_back(one);
     }
 
-    /// Those that are to be tried at `now`.
-    pub(crate) fn take_due(&self, now: Timestamp) -> impl Iterator<Item = Return> + use<> {
+    /// Those that are to be tried at `now`, so many at most.
+    pub(crate) fn take_due(
+        &self,
+        now: Timestamp,
+        mut most: usize,
+    ) -> impl Iterator<Item = Return> + use<> {
         let mut kept = self.0.lock();
-        let take = |all: &mut VecDeque<Return>| {
+        let mut take = |all: &mut VecDeque<Return>| {
             let both = std::mem::take(all).into_iter();
-            let (due, later): (VecDeque<_>, _) = both.partition(|one| one.is_due(now));
+            let (due, later): (VecDeque<_>, _) = both.partition(|one| {
+                let is_due = most > 0 && one.is_due(now);
+                most -= usize::from(is_due);
+                is_due
+            });
             *all = later;
             due
         };

@@ -115,11 +115,16 @@ fn names_all(scheme: &str, url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else {
         return false;
     };
-    // A password may have any of the letters that part an address.
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
-    let (place, _) = rest.split_once('?').unwrap_or((rest, ""));
-    let (host, path) = place.split_once('/').unwrap_or((place, ""));
-    !host.is_empty() && (!needs_database || !path.is_empty())
+    let is_whole = |rest: &str| {
+        let (place, _) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, path) = place.split_once('/').unwrap_or((place, ""));
+        !host.is_empty() && (!needs_database || !path.is_empty())
+    };
+    // A password may have any of the letters that part an address, and an option an `@`.
+    match rest.rsplit_once('@') {
+        None => is_whole(rest),
+        Some((before, behind)) => is_whole(behind) || before.contains('?') && is_whole(before),
+    }
 }
 
 /// What is done to the table of a DynamoDB store but deciding by it.

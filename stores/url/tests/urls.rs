@@ -47,6 +47,7 @@ fn a_store_is_named_by_its_url() {
         "redis://h",
         "redis://u:p/@h:1/2",
         "mysql://u:p?@h/d?x=1",
+        "mysql://h/d?socket=/a@b",
         "postgres:///d",
     ] {
         assert!(!matches!(check(url), Err(UrlError::Unknown(_))), "{url}");

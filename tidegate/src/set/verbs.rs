@@ -209,6 +209,13 @@ impl LimitSet {
         self.0.tier.as_ref().map(|tier| tier.statistics())
     }
 
+    pub(crate) fn is_same_tier(&self, other: &Self) -> bool {
+        match (&self.0.tier, &other.0.tier) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// Gives back to the store what its [tier](crate::LimitSetBuilder::tier) holds, and ends when
     /// that has answered: a server that closes leaves nothing behind that others could use. What
     /// the tier takes after that goes back at once. Without a tier there is nothing to do.
