@@ -431,6 +431,15 @@ fn the_metrics_count_what_a_tier_decides_and_what_it_asks_its_store() {
     let other = "[policy.far.limits]\nrpm = { calls = 50, per = '1h' }\n";
     std::fs::write(folder.path().join("tidegate.toml"), other).unwrap();
     wait_for(|| get(server.http, "/metrics").contains(&keys(0)));
+
+    // One of its name counts on: it stood still until it had decided as much.
+    let near = "[policy.near]\ntier = { mode = 'leased', batch = 20 }\n\
+                [policy.near.limits]\nrpm = { calls = 60, per = '400d' }\n";
+    std::fs::write(folder.path().join("tidegate.toml"), near).unwrap();
+    wait_for(|| server.post("/v1/check", body, None).0 == 200);
+    let series = "tidegate_tier_decisions_total{policy=\"near\",outcome=\"admitted\"} 51\n";
+    let metrics = get(server.http, "/metrics");
+    assert!(metrics.contains(series), "{metrics}");
 }
 
 const LIMITS: [&str; 2] = ["rpm", "running"];
