@@ -90,12 +90,15 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
     // What may not start makes no file, and says nothing of its policies.
     let public = listeners.are_public(socket.as_ref());
     reload::is_safe(args, &config, public)?;
-    let url = args.store.as_deref().or(config.server.store.as_deref());
-    let url = url.unwrap_or(store::USUAL);
+    let (url, by) = match (args.store.as_deref(), config.server.store.as_deref()) {
+        (Some(url), _) => (url, store::TYPED),
+        (None, Some(url)) => (url, "`store` of the file"),
+        (None, None) => (store::USUAL, "as nothing else is said"),
+    };
     // A call ends with the gateway that forwards it, and so does what it holds.
     let opened = match gateway {
-        None => store::open_for_clients(url)?,
-        Some(_) => store::open(url)?,
+        None => store::open_for_clients(url, by)?,
+        Some(_) => store::open(url, by)?,
     };
     let builder = Service::builder()
         .store(Arc::clone(&opened.store))

@@ -15,11 +15,14 @@ use crate::trouble::{Outcome, Trouble};
 /// What a server opens if nothing is said: a kill loses a tenth of a second.
 pub const USUAL: &str = "file:tidegate.redb?sync=interval=100ms";
 
-/// Opens the store that `url` names.
-pub fn open(url: &str) -> Outcome<Opened> {
+/// Who names a store that the command line does.
+pub const TYPED: &str = "--store";
+
+/// Opens the store that `url` names; `by` is what said so.
+pub fn open(url: &str, by: &str) -> Outcome<Opened> {
     let mut opened = tidegate_url::open(url).map_err(|error| match error {
         UrlError::Store(why) => {
-            Trouble::failure(format!("cannot open the store `{}`: {why}", shown(url)))
+            Trouble::failure(format!("the store `{}` ({by}): {why}", shown(url)))
         }
         error @ UrlError::NotBuilt { .. } => Trouble::usage(format!(
             "{error}: `cargo install --path cli` builds the command with all stores but DynamoDB, \
@@ -37,13 +40,13 @@ pub fn open(url: &str) -> Outcome<Opened> {
 
 /// As [`open`], for a server: the leases that it makes are its clients', and last beyond it
 /// where the URL says nothing else.
-pub fn open_for_clients(url: &str) -> Outcome<Opened> {
+pub fn open_for_clients(url: &str, by: &str) -> Outcome<Opened> {
     // What is wrong with it is said of what was typed.
     if !url.starts_with("shm:") || url.contains("leases=") || fault(url).is_some() {
-        return open(url);
+        return open(url, by);
     }
     let sign = if url.contains('?') { '&' } else { '?' };
-    open(&format!("{url}{sign}leases=ttl"))
+    open(&format!("{url}{sign}leases=ttl"), by)
 }
 
 /// What is wrong with a store's URL, without opening it.
