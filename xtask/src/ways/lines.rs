@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// What is shipped and holds what the first rooms held, by the names that its folders have, or had.
-const FIRST: [&str; 10] = [
+const FIRST: [&str; 12] = [
     "core",
     "store",
     "stores",
@@ -15,6 +15,8 @@ const FIRST: [&str; 10] = [
     "doors",
     "protocols",
     "cli",
+    "command",
+    "server",
 ];
 
 /// What came beside them.
