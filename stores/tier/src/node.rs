@@ -334,12 +334,9 @@ impl Node {
         if error.is_some_and(|error| is_in_doubt(&error, was_sent)) {
             // It may have been granted all the same.
             let lost = asked.lost(now);
-            match self.is_closed() {
-                true => self.end(lost),
-                false => {
-                    self.returns.add(lost);
-                    self.arm();
-                }
+            match self.kept_for_later(|| self.returns.add(lost.clone())) {
+                None => self.arm(),
+                Some(_) => self.end(lost),
             }
         }
         drop(wakes);
@@ -448,13 +445,25 @@ impl Node {
     /// room for, for nobody looks after it later.
     fn ended(&self, one: Return, answer: &Answer) -> Option<Return> {
         let Err(error) = answer else { return None };
-        if let Some(closed) = *self.closed.lock() {
-            return one.again_at_once(error, (closed, self.timer.now()));
+        let (now, pace) = (self.timer.now(), self.pace());
+        let later = || self.returns.failed(one.clone(), error, now, pace);
+        match self.kept_for_later(later) {
+            None => {
+                self.arm();
+                None
+            }
+            Some(closed) => one.again_at_once(error, (closed, now)),
         }
-        self.returns
-            .failed(one, error, self.timer.now(), self.pace());
-        self.arm();
-        None
+    }
+
+    /// Keeps what is to be tried later, unless the node is closed, and since when it is: what is kept
+    /// before that it tries itself.
+    fn kept_for_later(&self, keep: impl FnOnce()) -> Option<Timestamp> {
+        let closed = self.closed.lock();
+        if closed.is_none() {
+            keep();
+        }
+        *closed
     }
 
     /// Sees to it that somebody looks after what is over.

@@ -59,16 +59,9 @@ impl Return {
     /// Of a grant of which something is left.
     pub(crate) fn of(path: &OwnedPath, grant: &Grant) -> Self {
         Self {
-            path: path.clone(),
-            id: grant.id,
             spent: Some((grant.units.spent().into(), Arc::clone(&grant.plan))),
-            calendars: Calendars::default(),
-            tries: 0,
-            unanswered_since: None,
-            waits: 0,
-            next: Timestamp::default(),
             until: grant.has_slots.then(|| grant.may_last_until()),
-            doubt: Doubt::default(),
+            ..Self::lost(path, grant.id)
         }
     }
 
@@ -79,16 +72,9 @@ impl Return {
         (used, plan): (Box<[Amount]>, &Arc<Plan>),
     ) -> Self {
         Self {
-            path: path.clone(),
-            id,
             spent: Some((used, Arc::clone(plan))),
             calendars: calendars.clone(),
-            tries: 0,
-            unanswered_since: None,
-            waits: 0,
-            next: Timestamp::default(),
-            until: None,
-            doubt: Doubt::default(),
+            ..Self::lost(path, id)
         }
     }
 
