@@ -1,7 +1,7 @@
-//! The one binary, `tidegate`.
+//! What the one binary, `tidegate`, does: its server is `tidegate-server`.
 //!
-//! `args` is the command line, `command` what each word of it does; `serve` is
-//! the server, and `client` whatever asks one; `trace` reads traffic, `replay`
+//! `args` is the command line, `command` what each word of it does; `client` is whatever asks a
+//! server; `trace` reads traffic, `replay`
 //! plays it through the engine, `report` and `plot` tell what came of it.
 
 mod args;

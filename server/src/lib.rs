@@ -8,6 +8,8 @@
 //! | `serving` | what goes over to other policies |
 //! | `gateway` | what stands before providers of language models |
 //! | `listeners`, `settings` | what is served, and what each listener keeps to |
+//! | `store`, `runtime` | the store that a URL names, and what the server runs on |
+//! | `trouble` | why a command ends, in two sorts |
 //! | `tls` | the files that a server is known by |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
 //! | `denied` | who is refused most, for `/metrics` |

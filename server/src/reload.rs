@@ -20,7 +20,7 @@ use super::applied::Applied;
 use super::args::Serve;
 use super::configuration;
 use super::logs::AuditLog;
-use super::serving::Serving;
+use super::serving::{NotServed, Serving};
 use super::tls::TlsFiles;
 use crate::trouble::{Outcome, Trouble};
 
@@ -78,7 +78,7 @@ impl Reload {
                 // It waits for the disk, and for the store: no thread of requests does.
                 let again = Arc::clone(&reload);
                 let done = tokio::task::spawn_blocking(move || again.again()).await;
-                let done = done.unwrap_or_else(|panic| Err(Failed::File(Trouble::failure(panic))));
+                let done = done.unwrap_or_else(|panic| Err(Trouble::failure(panic).into()));
                 let is_over = match done {
                     Ok(changed) => {
                         let (changes, what) = (changed.count(), changed.listed());
@@ -88,13 +88,10 @@ impl Reload {
                         told.clear();
                         changed.is_whole
                     }
-                    Err(failed) => {
-                        let (trouble, is_over) = match failed {
-                            Failed::File(trouble) => (trouble.to_string(), true),
-                            Failed::Store(trouble) => (
-                                format!("{trouble}\nIt is tried again until the store answers"),
-                                false,
-                            ),
+                    Err(not) => {
+                        let trouble = match not.is_store_away {
+                            true => format!("{not}\nIt is tried again until the store answers"),
+                            false => not.to_string(),
                         };
                         if !is_repeated || told != trouble {
                             error!(
@@ -102,7 +99,7 @@ impl Reload {
                             );
                         }
                         told = trouble;
-                        is_over
+                        !not.is_store_away
                     }
                 };
                 pause = match pause.filter(|_| is_repeated) {
@@ -115,20 +112,20 @@ impl Reload {
     }
 
     /// Reads everything and goes over to it, wholly or not at all; what has changed.
-    fn again(&self) -> Result<Changed, Failed> {
+    fn again(&self) -> Result<Changed, NotServed> {
         let config = configuration::read(self.args.config.as_deref(), self.example)?;
         is_safe(&self.args, &config, self.public)?;
         let costs = file_costs(&config);
-        let could = self.serving.check(&config.policies, Some(&costs));
-        could.map_err(Trouble::failure)?;
+        self.serving.check(&config.policies, Some(&costs))?;
         let files = TlsFiles::choose(&self.args, &config.server)?;
         let tls = match (&self.tls, files) {
             (Some(_), Some(files)) => Some(Tls::new(&files.read()?)),
             (None, None) => None,
             _ => {
-                return Err(Failed::File(Trouble::failure(
-                    "whether the listeners speak TLS is settled at the start: restart the server",
-                )));
+                return Err(NotServed::from(
+                    "whether the listeners speak TLS is settled at the start: restart the server"
+                        .to_owned(),
+                ));
             }
         };
         self.audit
@@ -139,12 +136,8 @@ impl Reload {
             Some(applied) => applied.reload(&self.serving, &config.policies),
             None => self.serving.exchange("the file", &config.policies),
         };
-        let changes = exchanged.map_err(|not| {
+        let changes = exchanged.inspect_err(|_| {
             self.serving.exchange_costs(former);
-            match not.is_store_away {
-                true => Failed::Store(Trouble::failure(not)),
-                false => Failed::File(Trouble::failure(not)),
-            }
         })?;
         // Whoever is let in finds a namespace as the same file has it.
         let of_namespaces = of_namespaces(&config);
@@ -167,20 +160,6 @@ impl Reload {
             tokens,
             is_whole,
         })
-    }
-}
-
-/// Why the file is not in force.
-enum Failed {
-    /// It is faulty, or cannot be served: until it changes.
-    File(Trouble),
-    /// It is sound, and the store did not answer.
-    Store(Trouble),
-}
-
-impl From<Trouble> for Failed {
-    fn from(trouble: Trouble) -> Self {
-        Self::File(trouble)
     }
 }
 

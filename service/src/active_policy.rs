@@ -765,7 +765,6 @@ impl ActivePolicy {
 
     /// No policy has this name any more.
     pub(super) fn gone(&self) {
-        self.observe_tier();
         self.meters.gone();
     }
 

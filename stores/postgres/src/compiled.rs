@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tidegate_store::core::{Rule, Span};
 use tidegate_store::{Plan, PlanLimit};
 
+use crate::plan::micros;
+
 /// All numbers of a limit are below it, so that the functions compute with 64 bits.
 const BOUND: u128 = 1 << 61;
 
@@ -56,7 +58,7 @@ impl Usage {
         let names = plan.limits().iter().map(|limit| limit.name.to_string());
         Self {
             names: names.collect(),
-            kept: i64::try_from(kept.as_micros()).unwrap_or(i64::MAX),
+            kept: micros(kept),
         }
     }
 }

@@ -22,6 +22,11 @@ pub(crate) fn numbers(plan: &Plan) -> String {
     format!("{{{}}}", words.join(","))
 }
 
+/// A span in microseconds, as the schema has it.
+pub(crate) fn micros(span: Span) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
 pub(crate) fn names(plan: &Plan) -> Vec<&str> {
     plan.limits().iter().map(|limit| &*limit.name).collect()
 }

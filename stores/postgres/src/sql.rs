@@ -1,6 +1,6 @@
 //! The functions of the schema, called for one table.
 
-use tidegate_store::core::{Span, Timestamp};
+use tidegate_store::core::Timestamp;
 use tidegate_store::{Reply, StoreError};
 
 use crate::compiled::Compiled;
@@ -10,6 +10,7 @@ use crate::inner::{Calls, Turn};
 use crate::options::Clock;
 use crate::plain::{Plain, Taken};
 use crate::plain_set::is_plain;
+use crate::plan::micros;
 use crate::reply::{self, Answer};
 use crate::request::{END, Request};
 
@@ -229,8 +230,4 @@ impl Calls {
         let row = rows.first().ok_or_else(|| garbled("no count"))?;
         Ok(usize::try_from(row.get::<_, i64>(0)).unwrap_or(0))
     }
-}
-
-fn micros(span: Span) -> i64 {
-    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
