@@ -1,6 +1,7 @@
 """A function over many items, within limits."""
 
 import asyncio
+import contextlib
 import itertools
 import multiprocessing
 import os
@@ -45,6 +46,13 @@ def results(fn, items, mode, **more):
 
 def square(number):
     return number * number
+
+
+def numbered_once_full(item):
+    path, number = item
+    while not os.path.exists(path):
+        time.sleep(0.001)
+    return number
 
 
 def fails_at_three(number):
@@ -111,20 +119,24 @@ def test_what_came_before_an_error_is_yielded_and_nothing_is_begun_after_it():
 
 
 @pytest.mark.parametrize("mode", ["thread", "process"])
-def test_an_endless_iterator_is_taken_no_further_than_what_is_in_flight(mode):
-    taken = []
+def test_an_endless_iterator_is_taken_no_further_than_what_is_in_flight(mode, tmp_path):
+    taken, full = [], tmp_path / "full"
 
-    def numbers():
+    def items():
         for number in itertools.count():
             taken.append(threading.current_thread())
-            yield number
+            if len(taken) == 5:
+                full.touch()
+            yield str(full), number
 
-    answers = workers.map(square, numbers(), mode=mode, max_workers=2, max_in_flight=5)
-    assert taken == []
-    assert next(answers) == 0 and len(taken) == 5
-    assert next(answers) == 1 and len(taken) == 6
-    assert set(taken) == {threading.current_thread()}
-    answers.close()
+    # Nothing has a result before as many are in flight as may be, however slow the machine is.
+    with contextlib.closing(
+        workers.map(numbered_once_full, items(), mode=mode, max_workers=2, max_in_flight=5)
+    ) as answers:
+        assert taken == []
+        assert next(answers) == 0 and len(taken) == 5
+        assert next(answers) == 1 and len(taken) == 6
+        assert set(taken) == {threading.current_thread()}
     assert len(taken) == 6
 
 
