@@ -11,7 +11,8 @@
 -- waits), else with ONCE (a lease of which more than a share for each limit is known, or
 -- that is late).
 --
--- What has ended is forgotten some at a time. Until then its record says itself that it is.
+-- What has ended is forgotten, and what has expired is noted, some at a time. Until then its record
+-- says itself what it is.
 -- KEYS: the row, the order of those who wait; for leases the ledger, its order of time; where usage
 -- is counted, its records and their order.
 -- ARGV: the plan (see `read_limits`); what is asked, first its kind (0 a take, 1 an end, 2 a
@@ -24,7 +25,7 @@
 local BUCKET, SLOTS = 1, 5
 local ONCE, NONE = { 11, 0 }, {}
 
--- A new lease in so many looks after what has ended.
+-- A new lease in so many looks after what is due.
 local SWEEP = 8
 
 -- A row is kept so many microseconds longer than it must be, so that its end is not moved
@@ -218,8 +219,8 @@ local function straight(KEYS, ARGV)
     end
   end
 
-  local id, lease_number, expires_at, due, head, ended = nil, nil, nil, nil, nil, nil
-  local fields, record, reply = nil, nil, nil
+  local id, lease_number, expires_at, due, head, over = nil, nil, nil, nil, nil, nil
+  local record, reply = nil, nil
   -- What is used more, or less, of each limit, and in the hour of which instant.
   local changes, used_at = counted and {}, now
   if not is_end then
@@ -264,8 +265,8 @@ local function straight(KEYS, ARGV)
       head[1] = head[1] + 1
       lease_number = head[1]
       if fmod(head[1], SWEEP) == 0 then
-        ended, fields = ended_by(now, KEYS[3], KEYS[4])
-        if ended == nil then return ONCE end
+        over = due_by(now, limits, head, KEYS[3], KEYS[4])
+        if over == nil then return ONCE end
       end
       term = { id, expires_at }
     end
@@ -476,9 +477,6 @@ local function straight(KEYS, ARGV)
     call('PEXPIREAT', KEYS[3], until_ms)
     call('PEXPIREAT', KEYS[4], until_ms)
   end
-  if ended then
-    call('ZREM', KEYS[4], unpack(ended))
-    call('HDEL', KEYS[3], unpack(fields))
-  end
+  if over then retire_those(over, KEYS[3], KEYS[4]) end
   return reply
 end

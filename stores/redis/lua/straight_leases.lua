@@ -1,6 +1,6 @@
 -- What the straight way needs of leases alone: a script of takes goes without it.
 
--- So many that have ended are forgotten at once.
+-- Of so many that are due one take looks after.
 local MOST_SWEPT = 32
 
 -- How what is asked of leases is read, and what is kept of them.
@@ -14,20 +14,52 @@ local function read_leases(limits)
   end
 end
 
--- What has ended and may be forgotten: its places in the order of time, and the fields of
--- its records. Nothing if something else is due first, which is for the whole script.
-local function ended_by(now, ledger, due)
+-- Some of what is due by now, which changes nothing else: what may be forgotten (places in the order
+-- of time, fields of records), and what has expired (places and until when it is remembered,
+-- fields and records). Nothing of it is written yet. False if nothing is due; nothing if something
+-- is due that is for the whole script.
+local function due_by(now, limits, head, ledger, due)
   local members = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', '0', MOST_SWEPT)
+  if not members[1] then return false end
   local fields = {}
   for i, member in ipairs(members) do
     if #member > 24 then return nil end
     fields[i] = 'l' .. string.sub(member, 9)
   end
-  if not fields[1] then return false end
-  for _, record in ipairs(redis.call('HMGET', ledger, unpack(fields))) do
-    if record and string.byte(record) % COUNTED == LIVE then return nil end
+  local over = { members = {}, fields = {}, places = {}, records = {} }
+  for i, record in ipairs(redis.call('HMGET', ledger, unpack(fields))) do
+    local has_expired = record and string.byte(record) % COUNTED == LIVE
+    local until_at = now
+    if has_expired then
+      local stage, expires_at, _, _, number, _, _, idempotency = struct.unpack(RECORD, record)
+      -- By other limits something of it may come back; what was reset since is noted in it.
+      if head[2] ~= limits[1] or head[4] > number or idempotency ~= NOT_IDEMPOTENT then return nil end
+      until_at = min(expires_at + limits[2], NEVER)
+      record = string.char(stage + EXPIRED) .. string.sub(record, 2, 17)
+        .. struct.pack('<d', until_at) .. string.sub(record, 26)
+    end
+    if until_at > now then
+      local n = #over.places
+      over.places[n + 1], over.places[n + 2] = until_at, members[i]
+      over.records[n + 1], over.records[n + 2] = fields[i], record
+    else
+      local n = #over.fields + 1
+      over.members[n], over.fields[n] = members[i], fields[i]
+    end
   end
-  return members, fields
+  return over
+end
+
+-- Writes what `due_by` has found.
+local function retire_those(over, ledger, due)
+  if over.places[1] then
+    redis.call('ZADD', due, unpack(over.places))
+    redis.call('HSET', ledger, unpack(over.records))
+  end
+  if over.fields[1] then
+    redis.call('ZREM', due, unpack(over.members))
+    redis.call('HDEL', ledger, unpack(over.fields))
+  end
 end
 
 -- What was answered when the lease has ended; `at` is where that stands in its record.

@@ -182,27 +182,78 @@ fn what_is_taken_partly_goes_straight() {
     // The server knows the library, and the limits.
     let taken = partly(&fixture, 1, [8, 8, 8], [1, 1, 1]);
     assert_eq!(taken[..], [8, 8, 8]);
-    let mut connection = connect(&server);
-    let set: String = ask(
-        &mut connection,
-        &["CONFIG", "SET", "slowlog-log-slower-than", "0"],
-    );
-    assert_eq!(set, "OK");
+    log_calls(&server);
     // Two are left of the hour, some 22 of the bucket, 52 slots.
     let taken = partly(&fixture, 2, [8, 8, 60], [1, 1, 1]);
     assert_eq!(taken[..], [2, 8, 52]);
     fixture
         .end(b"k", 2, Ending::Settle(&[Some(1), Some(3), Some(0)]))
         .expect("held");
-    let slow: Vec<Vec<redis::Value>> = ask(&mut connection, &["SLOWLOG", "GET", "100"]);
+    assert_eq!(keys_of_calls(&server), ["4", "4"]);
+    assert_eq!(fixture.left(b"k")[0], 1);
+}
+
+/// From here on the server logs what it is called with.
+fn log_calls(server: &RedisServer) {
+    // Each command of a script is in the log, too.
+    for (name, value) in [
+        ("slowlog-max-len", "100000"),
+        ("slowlog-log-slower-than", "0"),
+    ] {
+        let set: String = ask(&mut connect(server), &["CONFIG", "SET", name, value]);
+        assert_eq!(set, "OK");
+    }
+}
+
+/// With how many keys each script of the log was called, the newest first. The whole script has five
+/// at least.
+fn keys_of_calls(server: &RedisServer) -> Vec<String> {
+    let slow: Vec<Vec<redis::Value>> = ask(&mut connect(server), &["SLOWLOG", "GET", "-1"]);
     let called = slow.iter().filter_map(|entry| {
         let words: Vec<Vec<u8>> = redis::from_redis_value_ref(entry.get(3)?).ok()?;
         let is_call = words[0] == b"EVALSHA" || words[0] == b"FCALL";
         is_call.then(|| String::from_utf8_lossy(&words[2]).into_owned())
     });
-    // The whole script has five keys at least.
-    assert_eq!(called.collect::<Vec<_>>(), ["4", "4"]);
-    assert_eq!(fixture.left(b"k")[0], 1);
+    called.collect()
+}
+
+/// A spent grant is left to expire: one for each hundred decisions of a fleet.
+#[test]
+fn leases_that_are_left_to_expire_go_straight_too() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Caller);
+    let rules = [(0, hourly(1_000)), (0, rate(1, 1_000)), (0, slots(9))];
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), START);
+    let one = || {
+        fixture.set_now(fixture.now() + Span::from_micros(300));
+        assert!(fixture.lease(b"k", &[1, 1, 1], 1_000).verdict.admitted());
+    };
+    (0..20).for_each(|_| one());
+    log_calls(&server);
+    (0..100).for_each(|_| one());
+    assert_eq!(keys_of_calls(&server), vec!["4"; 100]);
+    // An end that is late finds it expired, and its slots and its part of the window are as the whole script has
+    // them.
+    let settled = fixture
+        .end(b"k", 50, Ending::Settle(&[Some(3), Some(0), Some(1)]))
+        .expect("remembered");
+    assert!(settled.expired);
+    assert_eq!(fixture.left(b"k")[0], 1_000 - 122);
+    // What was reset since gives nothing back to what comes after.
+    fixture.execute(b"k", Verb::Reset).expect("a reset");
+    (0..20).for_each(|_| one());
+    fixture.end(b"k", 60, Ending::Cancel).expect("remembered");
+    fixture.end(b"k", 130, Ending::Cancel).expect("remembered");
+    assert_eq!(fixture.left(b"k")[0], 1_000 - 19);
+    // All are forgotten in the end, some with each take.
+    fixture.set_now(fixture.now() + KEEP);
+    (0..100).for_each(|_| one());
+    let known: i64 = ask(&mut connect(&server), &["HLEN", "{tidegate:t:k}:b"]);
+    assert!(known <= 101, "{known}");
+    let late = fixture.end(b"k", 70, Ending::Release);
+    assert!(late.is_err(), "{late:?}");
 }
 
 /// How much a take of `amounts`, of `least` at least, has taken.
