@@ -4,6 +4,7 @@
 //! | room | what it does |
 //! |---|---|
 //! | `common` | what they have in common: the slots, the clock, the end of the input |
+//! | `counted` | uses limits of which usage is counted, and tells what that came to |
 //! | `contend` | takes what it can get of a hot key |
 //! | `turns` | takes turns at one slot, in the store's line |
 //! | `wait` | waits for a slot, until it is killed |
@@ -17,6 +18,7 @@
 
 mod common;
 mod contend;
+mod counted;
 mod hold;
 mod leave;
 mod lend;
@@ -33,6 +35,8 @@ use common::Trouble;
 #[derive(Debug, Parser)]
 enum Options {
     Contend(contend::Options),
+    Use(counted::Use),
+    TellUse(counted::Tell),
     TakeTurns(turns::Options),
     Wait(wait::Options),
     Hold(hold::Options),
@@ -45,6 +49,8 @@ enum Options {
 fn main() -> Result<(), Trouble> {
     match Options::parse() {
         Options::Contend(options) => contend::run(&options),
+        Options::Use(options) => options.run(),
+        Options::TellUse(options) => options.run(),
         Options::TakeTurns(options) => turns::run(&options),
         Options::Wait(options) => wait::run(&options),
         Options::Hold(options) => hold::run(&options),

@@ -1,6 +1,7 @@
 //! A process of a fleet, and the lines that it says.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -57,7 +58,8 @@ impl<T: Send + 'static> Node<T> {
 
     pub fn kill(mut self) -> Vec<T> {
         self.process.kill().expect("it runs");
-        self.process.wait().expect("it ends");
+        let ended = self.process.wait().expect("it ends");
+        assert_eq!(ended.signal(), Some(9), "it has ended before: {ended}");
         self.said.join().expect("its lines")
     }
 }
