@@ -261,6 +261,10 @@ def test_usage_is_listed_by_key_and_by_hour(tmp_path):
     assert [(one["key"], one["limit"], one["amount"]) for one in of_alice["usage"]] == [("alice", "tokens", 600)]
     assert of_alice["cursor"] is None
     assert len(client.list_usage("chat", key=b"\xff")["usage"]) == 1
+    (month,) = client.list_usage("chat", key="alice", by="month")["usage"]
+    assert month["amount"] == 600 and month["hour"].endswith("-01T00:00:00Z")
+    with pytest.raises(InvalidRequest):
+        client.list_usage("chat", by="week")
     assert len(client.list_usage("chat")["usage"]) == 2
     long_ago = datetime(2020, 1, 1, tzinfo=timezone.utc)
     assert client.list_usage("chat", until=long_ago)["usage"] == []

@@ -66,10 +66,11 @@ def _used(
     prefix: Optional[str],
     since: Optional[_Instant],
     until: Optional[_Instant],
+    by: str,
     limit: int,
     cursor: Optional[str],
 ) -> list[tuple[str, str]]:
-    asked = query(prefix=prefix, since=instant(since), until=instant(until))
+    asked = query(prefix=prefix, since=instant(since), until=instant(until), by=by)
     return whose(policy, key, entity) + asked + query(limit=limit, cursor=cursor)
 
 
@@ -250,19 +251,22 @@ class Client(Administers, _Server):
         prefix: Optional[str] = None,
         since: Optional[_Instant] = None,
         until: Optional[_Instant] = None,
+        by: str = "hour",
         limit: int = 100,
         cursor: Optional[str] = None,
     ) -> dict[str, Any]:
-        """A page of what was used of a policy, hour by hour. Takes the scope ``observe``.
+        """A page of what was used of a policy, by hour, day or month. Takes the scope ``observe``.
 
         :param key: of this key alone; ``entity``: of this entity; ``prefix``: of keys that begin so.
         :param since: in hours from that of this instant on: a ``datetime`` with a time zone, or a text
             such as ``"2026-01-01T00:00:00Z"``; ``until``: in those before this one.
+        :param by: ``"hour"``, ``"day"`` or ``"month"`` of UTC: what is added up. A day or a month may be
+            told in parts, on several pages: add them up.
         :param limit: how many a page has at most, up to 1,000; it may have fewer and not be the last.
         :param cursor: that of the page before.
         :returns: ``{"usage": [...], "cursor": ...}``; on the last page the cursor is ``None``.
         """
-        said = (policy, key, entity, prefix, since, until, limit, cursor)
+        said = (policy, key, entity, prefix, since, until, by, limit, cursor)
         page: dict[str, Any] = self._server.exchange(*looked_up("/v1/usage", [], _used(*said)))
         return page
 
@@ -562,11 +566,12 @@ class AsyncClient(AsyncAdministers, _Server):
         prefix: Optional[str] = None,
         since: Optional[_Instant] = None,
         until: Optional[_Instant] = None,
+        by: str = "hour",
         limit: int = 100,
         cursor: Optional[str] = None,
     ) -> Awaitable[dict[str, Any]]:
         """As ``Client.list_usage``."""
-        said = (policy, key, entity, prefix, since, until, limit, cursor)
+        said = (policy, key, entity, prefix, since, until, by, limit, cursor)
         page: Awaitable[dict[str, Any]] = self._server.exchange(*looked_up("/v1/usage", [], _used(*said)))
         return page
 

@@ -17,7 +17,7 @@
 //! | [`ServiceError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`], [`DenialWatch`] | who is refused, as it happens and most often, and who is told |
 //! | [`PublicLease`], [`LeaseHandle`] | what is held, for those who do not hold it |
-//! | [`PublicUsage`] | what was used, hour by hour |
+//! | [`PublicUsage`], [`UsageBy`] | what was used, by hour, day or month |
 //! | [`audit`], [`AuditEvent`] | who changed what: a log, and events that the store keeps |
 //! | [`OverrideTarget`], [`StoredOverride`], [`Pending`] | overrides stored at four levels |
 //! | [`Entity`], [`EntityPath`], [`Whose`] | who belongs to whom, and requests by an entity's id |
@@ -74,6 +74,7 @@ pub mod spans;
 mod tables;
 mod told;
 mod undelivered;
+mod usage;
 mod whose;
 
 pub use access::{Caller, Origin};
@@ -116,4 +117,5 @@ pub use tidegate_policy::{Credential, Scope};
 pub use tidegate_store::error::INVALID_CURSOR;
 pub use told::{Stand, Told};
 pub use undelivered::Undelivered;
+pub use usage::UsageBy;
 pub use whose::Whose;

@@ -18,6 +18,7 @@ use super::audit;
 use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Finished, Report};
+use super::usage::{self, UsageBy};
 use tidegate::internal::{MemberInternals, pending};
 use tidegate::{
     Key, LONGEST_PAGE, LeaseError, LeaseId, LimitSet, ListedKey, ListedLease, ListedUsage, Member,
@@ -48,7 +49,7 @@ pub struct PublicLease {
     pub taken: Vec<(String, Amount)>,
 }
 
-/// What was used of one limit in one hour.
+/// What was used of one limit in one hour, day or month.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PublicUsage {
@@ -167,20 +168,21 @@ impl ActivePolicy {
         })
     }
 
-    /// What was used in the hours from that of `since` on to before `until`; of a pool, member
-    /// by member.
+    /// What was used in the hours from that of the first instant on to before the second; of a pool,
+    /// member by member. `by` a day or a month it is the sums of more records than one page has, each
+    /// once; the next page may go on with the last of them.
     ///
     /// # Errors
     /// As [`LimitSet::list_usage`](tidegate::LimitSet::list_usage).
     pub fn list_usage(
         &self,
         page: PageOf<'_>,
-        since: Timestamp,
-        until: Timestamp,
+        hours: (Timestamp, Timestamp),
+        by: UsageBy,
     ) -> Pending<impl Future<Output = Result<Page<PublicUsage>, ServiceError>> + Send> {
         pending(async move {
             let place = self.place(page)?;
-            let used = place.set.list_usage(place.page, since, until).await?;
+            let used = usage::list(place.set, place.page, hours, by).await?;
             let member = place.member.map(|member| member.name().to_owned());
             let items = used.items.into_iter().map(|used| PublicUsage {
                 member: member.clone(),

@@ -17,7 +17,7 @@ use tidegate_service::{
     Acquired, Action, Answer, AuditListing, Call, Caller, Credential, EntityChange, EntityListing,
     EntityTerms, GivenLimit, Kind, Listing, NamespaceError, NamespacePolicies, NamespaceState,
     NewEntity, OfLease, OverrideListing, OverrideOf, OverrideTerms, Purge, Question, Rate, Report,
-    Scope, Service, ServiceError, Setting, Terms, UsageListing, Uses, Whose,
+    Scope, Service, ServiceError, Setting, Terms, UsageBy, UsageListing, Uses, Whose,
 };
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{
@@ -328,6 +328,7 @@ fn every_verb<'a>(key: &'a str, lease: tidegate::LeaseId) -> Vec<Call<'a>> {
         entity: None,
         since: None,
         until: None,
+        by: UsageBy::Month,
     };
     let rate = Rate {
         capacity: 1,

@@ -1,4 +1,4 @@
-//! `tidegate usage`: what was used, hour by hour, and what that adds up to.
+//! `tidegate usage`: what was used, by hour, day or month.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -171,6 +171,17 @@ enum Per {
     Member,
 }
 
+impl By {
+    /// What the server adds up, as far as it does. An hour is what it has anyway.
+    const fn at_the_server(self) -> Option<&'static str> {
+        match self {
+            Self::Hour => None,
+            Self::Day => Some("day"),
+            Self::Month | Self::All => Some("month"),
+        }
+    }
+}
+
 impl Usage {
     /// Does what is asked.
     pub fn perform(&self) -> Outcome<Exit> {
@@ -187,7 +198,7 @@ impl Of {
     fn listed<T>(
         &self,
         policy: &str,
-        most: usize,
+        (by, most): (By, usize),
         act: impl FnOnce(&Listing<'_>) -> Outcome<T>,
     ) -> Outcome<T> {
         let since = self.since.as_deref().map(|text| {
@@ -204,6 +215,7 @@ impl Of {
             ("entity", self.entity.as_deref()),
             ("since", since.as_deref()),
             ("until", until.as_deref()),
+            ("by", by.at_the_server()),
         ];
         act(&Listing {
             asked: Exchange::get(PATH),
@@ -219,11 +231,12 @@ impl Of {
     fn each(
         &self,
         policies: &[String],
+        by: By,
         options: &Options,
         mut act: impl FnMut(&str, &Value) -> Outcome<ControlFlow<()>>,
     ) -> Outcome<()> {
         for policy in policies {
-            let end = self.listed(policy, 0, |listing| {
+            let end = self.listed(policy, (by, 0), |listing| {
                 listing.each(options, |used| act(policy, &used))
             })?;
             if end.is_break() {
@@ -236,7 +249,8 @@ impl Of {
 
 impl List {
     fn perform(&self) -> Outcome<Exit> {
-        self.of.listed(&self.policy, self.page.most, |listing| {
+        let of = (By::Hour, self.page.most);
+        self.of.listed(&self.policy, of, |listing| {
             listing.print(&self.page.options, |used| match self.page.json {
                 true => used.to_string(),
                 false => line(used),
@@ -250,16 +264,17 @@ impl Export {
         if self.csv && !print_for_reader("policy,member,key,limit,hour,amount")? {
             return Ok(Exit::Done);
         }
-        self.of.each(&self.policy, &self.options, |policy, used| {
-            let line = match self.csv {
-                true => csv_line(policy, used),
-                false => json_line(policy, used),
-            };
-            Ok(match print_for_reader(&line)? {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            })
-        })?;
+        self.of
+            .each(&self.policy, By::Hour, &self.options, |policy, used| {
+                let line = match self.csv {
+                    true => csv_line(policy, used),
+                    false => json_line(policy, used),
+                };
+                Ok(match print_for_reader(&line)? {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                })
+            })?;
         Ok(Exit::Done)
     }
 }
@@ -267,10 +282,11 @@ impl Export {
 impl Summary {
     fn perform(&self) -> Outcome<Exit> {
         let mut sums = Sums::default();
-        self.of.each(&self.policy, &self.options, |policy, used| {
-            sums.add(self.place(policy, used), &used["amount"]);
-            Ok(ControlFlow::Continue(()))
-        })?;
+        self.of
+            .each(&self.policy, self.by, &self.options, |policy, used| {
+                sums.add(self.place(policy, used), &used["amount"]);
+                Ok(ControlFlow::Continue(()))
+            })?;
         if sums.0.is_empty() {
             eprintln!("{NO_USAGE}");
         }

@@ -249,7 +249,7 @@ impl Tidegate for App {
         request: Request<proto::ListUsageRequest>,
     ) -> Reply<proto::ListUsageResponse> {
         let call = parse::usage(request.get_ref());
-        self.answer(&request, Ok(call), render::usage).await
+        self.answer(&request, call, render::usage).await
     }
 
     async fn revoke_lease(

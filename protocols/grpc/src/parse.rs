@@ -8,7 +8,7 @@ use tidegate::{Outcome, Select, Timestamp};
 use tidegate_service::{
     Amounts, Call, Field, GrantTerms, LeaseHandle, Listing, Number, OfLease, OnlyIf,
     OverrideListing, OverrideOf, OverrideTerms, Question, Report, ServiceError, Setting, Terms,
-    Until, UsageListing, Uses, Whose, bounds,
+    Until, UsageBy, UsageListing, Uses, Whose, bounds,
 };
 use tonic::Status;
 
@@ -196,7 +196,7 @@ pub fn leases(request: &proto::ListLeasesRequest) -> Call<'_> {
     Call::Leases(&request.policy, listing)
 }
 
-pub fn usage(request: &proto::ListUsageRequest) -> Call<'_> {
+pub fn usage(request: &proto::ListUsageRequest) -> Result<Call<'_>, Status> {
     let (select, entity) = match &request.select {
         Some(OfUsage::Key(key)) => (Select::Key(key), None),
         Some(OfUsage::Prefix(prefix)) => (Select::Prefix(prefix), None),
@@ -208,8 +208,18 @@ pub fn usage(request: &proto::ListUsageRequest) -> Call<'_> {
         entity,
         since: request.since_us.map(Timestamp::from_micros),
         until: request.until_us.map(Timestamp::from_micros),
+        by: match proto::UsageBy::try_from(request.by) {
+            Ok(proto::UsageBy::Hour) => UsageBy::Hour,
+            Ok(proto::UsageBy::Day) => UsageBy::Day,
+            Ok(proto::UsageBy::Month) => UsageBy::Month,
+            Err(_) => {
+                return Err(Status::invalid_argument(
+                    "`by` is no time that usage is added up by",
+                ));
+            }
+        },
     };
-    Call::Usage(&request.policy, listing)
+    Ok(Call::Usage(&request.policy, listing))
 }
 
 fn listing<'a>(select: Select<'a>, cursor: &'a [u8], limit: u32) -> Listing<'a> {

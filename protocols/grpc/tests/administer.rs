@@ -370,6 +370,13 @@ async fn usage_is_listed_by_key_limit_and_hour() {
     assert_eq!(key.iter().map(told).collect::<Vec<_>>(), [acme]);
     let prefix = list(of(Select::Prefix("acme/b".into()))).await;
     assert_eq!(prefix.iter().map(told).collect::<Vec<_>>(), [b]);
+    let by_month = proto::ListUsageRequest {
+        by: proto::UsageBy::Month.into(),
+        ..all.clone()
+    };
+    let months = list(by_month).await;
+    assert_eq!(months.iter().map(told).collect::<Vec<_>>(), listed);
+    assert_eq!(months[0].hour_us % 86_400_000_000, 0);
     let before = proto::ListUsageRequest {
         until_us: Some(hour),
         ..all.clone()
@@ -378,6 +385,9 @@ async fn usage_is_listed_by_key_limit_and_hour() {
     let entity = of(Select::Entity("nobody".into()));
     let unknown = client.list_usage(entity).await.unwrap_err();
     assert_eq!(unknown.code(), Code::NotFound);
+    let by_nothing = proto::ListUsageRequest { by: 7, ..all };
+    let wrong = client.list_usage(by_nothing).await.unwrap_err();
+    assert_eq!(wrong.code(), Code::InvalidArgument);
 }
 
 /// Amounts are whole numbers of a limit's unit, which is told with its policy.

@@ -299,7 +299,7 @@ fn listings() -> [Operation; 7] {
             .or(&[403, 404]),
         get("/v1/usage", listing::usage)
             .named("usage", "observe")
-            .summary("What was used, hour by hour")
+            .summary("What was used, by hour, day or month")
             .about(
                 "Where the policy says `usage`: of each key, ancestor and limit what was used in \
                  an hour of UTC. What a lease uses belongs to the hour in which it was granted, \

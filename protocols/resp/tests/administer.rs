@@ -206,6 +206,7 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
         ("TG.USAGE chat ENTITY a KEY b", "-ERR syntax error at 'KEY'"),
         ("TG.USAGE chat SINCE -1", "-ERR SINCE is not a number"),
         ("TG.USAGE chat UNTIL", "-ERR syntax error at 'UNTIL'"),
+        ("TG.USAGE chat BY week", "-ERR syntax error at 'week'"),
         ("TG.USAGE chat KEY a KEY b", "-ERR 'KEY' is given twice"),
         ("TG.USAGE chat CURSOR AAAA", "-ERR invalid cursor"),
         ("TG.REVOKE slots k x", "-ERR a lease's handle is 16"),

@@ -244,7 +244,7 @@ impl Service {
         }
         let since = wanted.since.unwrap_or(Timestamp::from_micros(0));
         let until = wanted.until.unwrap_or(Timestamp::MAX);
-        let used = active.list_usage(page, since, until).await?;
+        let used = active.list_usage(page, (since, until), wanted.by).await?;
         Ok((active, used))
     }
 

@@ -14,6 +14,7 @@ use super::finish::Report;
 use super::listing::LeaseHandle;
 use super::overrides::{GivenLimit, OverrideTerms};
 use super::rate::Rate;
+use super::usage::UsageBy;
 use super::whose::Whose;
 use tidegate::{Key, LeaseId, Select, Timestamp};
 
@@ -223,6 +224,8 @@ pub struct UsageListing<'a> {
     pub since: Option<Timestamp>,
     /// In the hours before this instant; to the last if not said.
     pub until: Option<Timestamp>,
+    /// By which time it is added up.
+    pub by: UsageBy,
 }
 
 /// Which page of the entities.

@@ -12,8 +12,8 @@ use tidegate_service::{
     Acquired, ActivePolicy, Answer as Said, AuditEvent, AuditListing, AuditValue, Call as Asked,
     Caller, Charge as Told, Decided, EntityChange, EntityListing, EntityTerms, EntityValue, Finish,
     Finished, Kind, Listing, Namespace, NewEntity, Number, OnlyIf, OverrideOf, OverrideTarget,
-    Question, Rate, Report, Scope, Service, ServiceError, Setting, StoredOverride, UsageListing,
-    Whose, settings_of,
+    Question, Rate, Report, Scope, Service, ServiceError, Setting, StoredOverride, UsageBy,
+    UsageListing, Whose, settings_of,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -400,6 +400,7 @@ impl Library {
             entity: call.is_entity.then_some(&*call.key),
             since: None,
             until: None,
+            by: UsageBy::Hour,
         };
         let mut answer = Answer::default();
         if let Said::Usage(_, page) = self.asked(Asked::Usage(&call.policy, listing))? {

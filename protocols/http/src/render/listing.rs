@@ -180,7 +180,7 @@ impl<'a> Used<'a> {
     }
 }
 
-/// What was used of one limit in one hour.
+/// What was used of one limit in one hour, day or month.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "UsedInHour")]
 struct ShownUsage<'a> {
@@ -191,8 +191,8 @@ struct ShownUsage<'a> {
     member: Option<&'a str>,
     /// The limit's name: also one that is gone.
     limit: &'a str,
-    /// When the hour begins, in UTC, by the clock that decided: of what a lease used, that in
-    /// which it was granted.
+    /// When the hour, day or month begins, in UTC, by the clock that decided: of what a lease used,
+    /// that in which it was granted.
     hour: Instant,
     /// How much was used.
     #[schemars(with = "Sum")]

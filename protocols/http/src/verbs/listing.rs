@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate::{LONGEST_PAGE, Select};
 use tidegate_service::bounds::{MOST_DENIED, USUAL_PAGE};
-use tidegate_service::{Call, Listing, UsageListing};
+use tidegate_service::{Call, Listing, UsageBy, UsageListing};
 
 use super::page::{after, key};
 use crate::error::Problem;
@@ -125,12 +125,40 @@ pub(crate) struct UsageQuery {
     since: Option<Instant>,
     /// In the hours before this instant.
     until: Option<Instant>,
+    /// By which time it is added up, in UTC; by the hour if not said.
+    #[serde(default)]
+    by: By,
     /// Where the page before has ended: its `cursor`. One from before a restart is an error;
     /// begin anew.
     cursor: Option<String>,
     /// How many items a page has at most.
     #[schemars(range(min = 1, max = LONGEST_PAGE), extend("default" = USUAL_PAGE))]
     limit: Option<u64>,
+}
+
+/// By which time usage is added up. A day or a month may be told in parts, on several pages: add
+/// them up.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "UsageBy")]
+enum By {
+    /// Each hour by itself
+    #[default]
+    Hour,
+    /// By the day
+    Day,
+    /// By the month
+    Month,
+}
+
+impl From<By> for UsageBy {
+    fn from(by: By) -> Self {
+        match by {
+            By::Hour => Self::Hour,
+            By::Day => Self::Day,
+            By::Month => Self::Month,
+        }
+    }
 }
 
 pub(crate) async fn usage(
@@ -156,6 +184,7 @@ pub(crate) async fn usage(
         entity: entity.as_deref(),
         since: since.map(|since| since.0),
         until: until.map(|until| until.0),
+        by: query.by.into(),
     };
     let call = Call::Usage(&requested.policy, listing);
     Ok(render(context.call(call).await?, Style::Standard))

@@ -1,4 +1,6 @@
-//! What was used, hour by hour.
+//! What was used, by hour, day or month.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -78,6 +80,68 @@ async fn usage_is_told_by_key_limit_and_hour_in_the_limits_unit() {
     assert_eq!(usage(&house, "").await.len(), 1);
 }
 
+/// A sum may be told in parts, on several pages; few are.
+#[tokio::test]
+async fn days_and_months_are_added_up() {
+    let house = House::of(POLICIES, Settings::default());
+    let mut sums = BTreeMap::<[String; 2], u64>::new();
+    let mut now: jiff::Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+    for turn in 0_u64..80 {
+        let at = now.to_string();
+        for (user, amount) in [("acme/alice", 1 + turn % 5), ("acme/bob", 2)] {
+            let check = json!({"policy": "chat", "key": user, "amounts": {"ttl": amount}});
+            assert_eq!(house.post("/v1/check", check).await.status, 200);
+            for length in [10, 7] {
+                let time = at.get(..length).unwrap_or_default().to_owned();
+                *sums.entry([user.to_owned(), time]).or_default() += amount;
+            }
+        }
+        // Kept for thirty days: what is listed is of the last ones.
+        let pause = Duration::from_secs(if turn == 20 { 40 * 86_400 } else { 7 * 3_600 });
+        if turn == 20 {
+            sums.clear();
+        }
+        house.time.advance(pause);
+        now += pause;
+    }
+    for (by, length, most) in [
+        ("day", 10, 1),
+        ("day", 10, 50),
+        ("month", 7, 3),
+        ("month", 7, 100),
+    ] {
+        let (mut found, mut told, mut cursor) = (BTreeMap::new(), 0, String::new());
+        loop {
+            let path = format!("/v1/usage?policy=chat&by={by}&limit={most}{cursor}");
+            let page = house.get(&path).await.json();
+            let items = page["usage"].as_array().unwrap();
+            assert!(items.len() <= most, "{} of {most}", items.len());
+            for item in items {
+                let (key, begins) = (&item["key"], item["hour"].as_str().unwrap());
+                assert!(begins.ends_with("T00:00:00Z"), "{begins}");
+                let place = [
+                    key.as_str().unwrap().to_owned(),
+                    begins[..length].to_owned(),
+                ];
+                *found.entry(place).or_default() += item["amount"].as_u64().unwrap();
+                told += 1;
+            }
+            match page["cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        let mut all = sums.clone();
+        all.retain(|[_, time], _| time.len() == length);
+        assert_eq!(found, all, "{by}, {most} at most");
+        assert!(
+            most == 1 || told < 2 * all.len() + 20,
+            "{told} parts of {}",
+            all.len()
+        );
+    }
+}
+
 #[tokio::test]
 async fn whoever_asks_for_usage_wrongly_is_told_so() {
     let house = House::of(POLICIES, Settings::default());
@@ -87,6 +151,7 @@ async fn whoever_asks_for_usage_wrongly_is_told_so() {
         "?policy=chat&since=yesterday",
         "?policy=chat&cursor=AAAA",
         "?policy=chat&limit=0",
+        "?policy=chat&by=week",
         "",
     ] {
         let reply = house.get(&format!("/v1/usage{query}")).await;

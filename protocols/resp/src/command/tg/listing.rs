@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tidegate::{Select, Timestamp};
-use tidegate_service::{Call, Listing, UsageListing};
+use tidegate_service::{Call, Listing, UsageBy, UsageListing};
 
 use super::named::{ENTITY_ID, once, policy, text};
 use crate::command::number::{ANY, natural};
@@ -38,6 +38,7 @@ pub(in crate::command) fn usage(arguments: Arguments<'_>) -> Result<Call<'_>, Fa
         entity,
         since: instant(options.since, "SINCE")?,
         until: instant(options.until, "UNTIL")?,
+        by: options.by()?,
         listing: options.listing()?,
     };
     Ok(Call::Usage(policy(arguments)?, listing))
@@ -50,7 +51,7 @@ pub(super) fn instant(said: Option<&[u8]>, word: &'static str) -> Result<Option<
 }
 
 /// The words behind the policy: `[KEY key | PREFIX text] [CURSOR c] [COUNT n]`; of usage
-/// `[KEY key | PREFIX text | ENTITY id] [SINCE us] [UNTIL us]`, too.
+/// `[KEY key | PREFIX text | ENTITY id] [SINCE us] [UNTIL us] [BY HOUR | DAY | MONTH]`, too.
 #[derive(Default)]
 struct Options<'a> {
     key: Option<&'a [u8]>,
@@ -58,6 +59,7 @@ struct Options<'a> {
     entity: Option<&'a [u8]>,
     since: Option<&'a [u8]>,
     until: Option<&'a [u8]>,
+    by: Option<&'a [u8]>,
     cursor: Option<&'a [u8]>,
     count: Option<&'a [u8]>,
 }
@@ -89,10 +91,20 @@ impl<'a> Options<'a> {
             }
             b"SINCE" if is_usage => (&mut self.since, "SINCE"),
             b"UNTIL" if is_usage => (&mut self.until, "UNTIL"),
+            b"BY" if is_usage => (&mut self.by, "BY"),
             b"CURSOR" => (&mut self.cursor, "CURSOR"),
             b"COUNT" => (&mut self.count, "COUNT"),
             _ => return None,
         })
+    }
+
+    fn by(&self) -> Result<UsageBy, Fault> {
+        let Some(word) = self.by else {
+            return Ok(UsageBy::default());
+        };
+        let said = std::str::from_utf8(word).ok().map(str::to_ascii_lowercase);
+        let by = said.and_then(|said| UsageBy::named(&said));
+        by.ok_or_else(|| Fault::Syntax(quoted(word)))
     }
 
     fn listing(self) -> Result<Listing<'a>, Fault> {
