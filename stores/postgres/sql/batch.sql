@@ -34,7 +34,7 @@ BEGIN
     WHEN 2 THEN
       RETURN tidegate.take_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, v_amounts,
         p_detail, p_id::numeric, p_until::bigint, p_idempotency, p_names => p_names,
-        p_usage => p_usage);
+        p_usage => p_usage, p_least => nullif(p_used::bigint[], '{}'));
     WHEN 3 THEN
       RETURN tidegate.end_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, p_keep,
         p_id::numeric, p_ending, p_used::bigint[], p_remember, p_names, p_usage);

@@ -185,20 +185,21 @@ END $$;
 CREATE FUNCTION tidegate.take_generally(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint, p_idempotency bytea,
-  p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint)
+  p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint, p_least bigint[])
 RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
     '{}', '{}', CASE WHEN p_id IS NULL THEN 0 ELSE 1 END, p_amounts, p_detail, p_id, p_until,
-    p_idempotency, 0, '{}', false, NULL, p_turn, p_channel, p_ahead, p_alive);
+    p_idempotency, 0, coalesce(p_least, '{}'), false, NULL, p_turn, p_channel, p_ahead, p_alive);
 END $$;
 
--- A take that the row does not admit, or that somebody else is before: the row is ordinary.
+-- A take that the row does not admit, or that somebody else is before: the row is ordinary. Of one
+-- that may be partial p_amounts are what it takes, of the p_asked that it asks for.
 CREATE FUNCTION tidegate.refuse_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint,
   p_idempotency bytea, p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint, p_at bigint,
-  p_is_kept boolean)
+  p_is_kept boolean, p_asked bigint[], p_least bigint[])
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
@@ -231,8 +232,8 @@ BEGIN
   IF v_excess IS NULL OR (p_id IS NOT NULL AND (
     EXISTS (SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)
     OR tidegate.free_ended(p_tab, p_key, p_at))) THEN
-    RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
-      p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive);
+    RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_asked,
+      p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, p_least);
   END IF;
   IF p_turn IS NOT NULL THEN
     PERFORM tidegate.stay(p_tab, p_key, p_turn, p_channel, p_ahead, p_alive, p_at,
@@ -274,18 +275,42 @@ BEGIN
   RETURN c;
 END $$;
 
--- So much of each limit, if all of it is there: with p_id as a lease.
+-- Of each limit as much as fits, and of the least at least, as `tidegate.as_much_as_fits` has it;
+-- null where a state is out of the ordinary.
+CREATE FUNCTION tidegate.plain_parts(
+  p_limits bigint[], p_amounts bigint[], p_least bigint[], p_states tidegate.state[], p_now bigint)
+RETURNS bigint[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_parts bigint[] := p_amounts;
+  v_used numeric;
+  v_left numeric;
+BEGIN
+  FOR n IN 6 .. cardinality(p_limits) BY 6 LOOP
+    v_used := tidegate.plain_used((p_states[n / 6]).n, p_limits[n - 5], p_limits[n - 2], p_now);
+    IF v_used IS NULL THEN RETURN NULL; END IF;
+    v_left := CASE WHEN v_used = 0 THEN p_limits[n - 3]
+      ELSE greatest(div(p_limits[n] - v_used, p_limits[n - 1]), 0) END;
+    v_parts[n / 6] := greatest(least(p_amounts[n / 6], v_left),
+      least(p_least[n / 6], p_amounts[n / 6]));
+  END LOOP;
+  RETURN v_parts;
+END $$;
+
+-- So much of each limit, if all of it is there: with p_id as a lease, and with p_least of each limit as
+-- much as fits, and so much at least.
 CREATE FUNCTION tidegate.take_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint,
   p_idempotency bytea, p_turn numeric DEFAULT NULL, p_channel text DEFAULT NULL,
   p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0, p_names text[] DEFAULT NULL,
-  p_usage bigint DEFAULT NULL)
+  p_usage bigint DEFAULT NULL, p_least bigint[] DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_row_at tid;
   v_now bigint;
   v_until bigint;
+  v_amounts bigint[] := p_amounts;
+  v_reply text;
   v_latest bigint;
   v_due bigint;
   v_line_until bigint;
@@ -324,7 +349,7 @@ BEGIN
         WHERE tab = p_tab AND idempotency = tidegate.idempotency_of(p_key, p_idempotency)
           AND stage = 0)) THEN
       RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
-        p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive);
+        p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, p_least);
     END IF;
     IF v_line_until > v_now THEN
       -- The clock was looked at before the row was locked: others may have come since.
@@ -342,13 +367,18 @@ BEGIN
 
   v_until := CASE WHEN p_caller THEN p_until
     ELSE tidegate.later(p_until, v_now::numeric - p_now) END;
+  IF p_least IS NOT NULL THEN
+    v_amounts := coalesce(
+      tidegate.plain_parts(p_limits, p_amounts, p_least, v_states, v_now), p_amounts);
+  END IF;
   FOR n IN 6 .. cardinality(p_limits) BY 6 LOOP
     c := (v_states[n / 6]).n;
-    v_weight := p_amounts[n / 6] * p_limits[n - 1];
+    v_weight := v_amounts[n / 6] * p_limits[n - 1];
     v_used := tidegate.plain_used(c, p_limits[n - 5], p_limits[n - 2], v_now);
     IF v_used IS NULL OR v_is_kept OR (v_weight > 0 AND v_used + v_weight > p_limits[n]) THEN
-      RETURN tidegate.refuse_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, p_amounts,
-        p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, v_now, v_is_kept);
+      RETURN tidegate.refuse_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, v_amounts,
+        p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, v_now, v_is_kept,
+        p_amounts, p_least);
     ELSIF p_limits[n - 5] = 1 AND v_weight > 0 THEN
       c := CASE WHEN c[4] >= v_now OR (v_used > 0 AND cardinality(c) > 2)
           THEN tidegate.low_water_charge(c, v_used, v_weight, v_now, p_id IS NOT NULL)
@@ -356,7 +386,7 @@ BEGIN
         ELSE ARRAY[v_used + v_weight, v_now, v_now, v_now] END;
       v_forget_at := greatest(v_forget_at, c[4] + 1,
         tidegate.later(v_now, tidegate.div_up(c[1], p_limits[n - 2])));
-      v_shares := v_shares || ARRAY[p_limits[n - 4], p_amounts[n / 6], c[4], v_marks];
+      v_shares := v_shares || ARRAY[p_limits[n - 4], v_amounts[n / 6], c[4], v_marks];
       v_states[n / 6] := ROW(c)::tidegate.state;
     ELSIF p_id IS NOT NULL AND v_weight > 0 THEN
       -- Mostly it is the last to expire, and none has.
@@ -395,7 +425,7 @@ BEGIN
   -- Somebody else has made the row meanwhile, or there is a lease of that id.
   IF v_due IS NULL THEN
     RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
-      p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive);
+      p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, p_least);
   END IF;
   IF v_row_at IS NOT NULL THEN
     UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
@@ -405,7 +435,7 @@ BEGIN
   IF p_usage IS NOT NULL THEN
     FOR i IN 1 .. cardinality(p_amounts) LOOP
       CONTINUE WHEN p_limits[6 * i - 5] = 5;
-      PERFORM tidegate.use_plain(p_tab, p_key, p_names[i], p_usage, p_amounts[i], v_now, v_now);
+      PERFORM tidegate.use_plain(p_tab, p_key, p_names[i], p_usage, v_amounts[i], v_now, v_now);
     END LOOP;
   END IF;
   IF p_detail = 2 OR p_turn IS NOT NULL THEN
@@ -416,8 +446,11 @@ BEGIN
           THEN c[4] END::bigint);
     END IF;
     IF p_detail = 2 THEN
-      RETURN tidegate.tell_set(p_limits, v_states, v_now,
+      v_reply := tidegate.tell_set(p_limits, v_states, v_now,
         CASE WHEN p_id IS NOT NULL THEN ARRAY[p_id, v_until, v_fence, 0, v_now] END);
+      -- As `tidegate.decide` tells of one that may be partial.
+      RETURN CASE WHEN p_least IS NULL THEN v_reply ELSE concat('{9', rtrim(substr(v_reply, 3), '}'),
+        ',', array_to_string(v_amounts, ','), ',', cardinality(v_amounts), '}') END;
     END IF;
   END IF;
   RETURN CASE WHEN p_id IS NULL

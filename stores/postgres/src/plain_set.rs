@@ -11,10 +11,10 @@ use crate::inner::Calls;
 use crate::request::{END, LEASE, Request, TAKE};
 
 const TAKE_SET: &str = "SELECT tidegate.take_set($1, $2, $3, $4, $5, $6, $7, $8,
-    $9::text::numeric, $10, $11, p_names => $12, p_usage => $13)";
+    $9::text::numeric, $10, $11, p_names => $12, p_usage => $13, p_least => $14)";
 
 const TAKE_SET_IN_TURN: &str = "SELECT tidegate.take_set($1, $2, $3, $4, $5, $6, $7, $8,
-    $9::text::numeric, $10, $11, $14::text::numeric, $15, $16, $17, $12, $13)";
+    $9::text::numeric, $10, $11, $15::text::numeric, $16, $17, $18, $12, $13, $14)";
 
 const END_SET: &str = "SELECT tidegate.end_set($1, $2, $3, $4, $5, $6, $7::text::numeric,
     $8::text::numeric, $9, $10, $11, $12, $13)";
@@ -32,8 +32,7 @@ pub(crate) fn is_plain(request: &Request) -> bool {
         END => true,
         _ => false,
     };
-    let is_partial = request.verb == LEASE && !request.used.is_empty();
-    is_asked && !is_partial && request.rules.is_none() && request.is_indexed()
+    is_asked && request.rules.is_none() && request.is_indexed()
 }
 
 impl Calls {
@@ -46,7 +45,8 @@ impl Calls {
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
         let (names, usage) = plan.usage();
-        let arguments: [Argument<'_>; 13] = [
+        let least = (!request.used.is_empty()).then_some(&request.used);
+        let arguments: [Argument<'_>; 14] = [
             &self.tab,
             &plan.revision,
             &now,
@@ -60,6 +60,7 @@ impl Calls {
             &request.idempotency,
             &names,
             &usage,
+            &least,
         ];
         match turn {
             None => self.answer(TAKE_SET, &arguments).await,
