@@ -478,7 +478,8 @@ DECLARE
   v_states tidegate.state[];
   v_shares numeric[];
   v_forget_at numeric;
-  v_uses numeric[] := '{0}';
+  v_uses numeric[];
+  v_known_until numeric;
   v_used numeric;
   v_waits boolean := false;
   v_granted_at bigint;
@@ -494,9 +495,10 @@ BEGIN
     r.due, r.line_until, r.states, l.expires_at, l.shares, p_remember OR l.idempotency IS NOT NULL,
     l.granted_at, l.counted AND p_usage IS NOT NULL,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
-      AND r.retained IS NULL AND l.stage = 0
+      AND r.retained IS NULL AND l.stage < 2,
+    CASE WHEN l.stage = 0 THEN tidegate.later(l.expires_at, p_keep) ELSE l.due END
   INTO v_row_at, v_lease_at, v_now, v_latest, v_due, v_line_until, v_states, v_until, v_shares,
-    v_remember, v_granted_at, v_is_counted, v_is_known
+    v_remember, v_granted_at, v_is_counted, v_is_known, v_known_until
   FROM tidegate.rows r, tidegate.leases l
   WHERE r.tab = p_tab AND r.key = p_key
     AND l.tab = p_tab AND l.root = p_key AND l.id = p_id AND l.owner = p_key
@@ -504,7 +506,11 @@ BEGIN
   IF v_latest > v_now AND v_latest <= v_now + 10000000 AND p_caller IS NOT TRUE THEN
     v_now := v_latest;
   END IF;
-  v_is_known := v_is_known AND v_latest <= v_now AND v_due > v_now - 100000 AND v_until > v_now;
+  -- It may have expired, and be remembered: nothing came back by that. Nothing else is due for longer
+  -- than it is.
+  v_is_known := v_is_known AND v_latest <= v_now AND v_known_until > v_now
+    AND (v_due > v_now - 100000 OR v_due >= v_until);
+  v_uses[1] := (v_until <= v_now)::integer;
   FOR n IN 6 .. cardinality(p_limits) BY 6 LOOP
     EXIT WHEN v_is_known IS NOT TRUE;
     c := (v_states[n / 6]).n;
@@ -567,6 +573,7 @@ BEGIN
     DELETE FROM tidegate.leases WHERE ctid = v_lease_at;
     v_is_known := FOUND;
   END IF;
+  IF v_is_known AND v_until <= v_now THEN v_due := tidegate.next_due(p_tab, p_key); END IF;
   IF v_is_known IS NOT TRUE THEN
     RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
@@ -581,5 +588,5 @@ BEGIN
   -- A crash may take back that slots were given back: then they are free at the lease's
   -- expiry. Whoever has them before that waits for the disk himself, and for this with it.
   IF NOT v_waits THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
-  RETURN concat('{1,', v_now, ',0,0', substr(v_uses::text, 3));
+  RETURN concat('{1,', v_now, ',', v_uses[1], ',0', substr(v_uses::text, 3));
 END $$;

@@ -8,8 +8,7 @@
 -- Whatever is not so plain answers before anything was written, and the whole script is
 -- called: with false if the next call is likely to be like it (a row of another revision
 -- or by limits of its own, numbers from 2^53 on, a clock that stands behind, somebody who
--- waits), else with ONCE (a lease of which more than a share for each limit is known, or
--- that is late).
+-- waits), else with ONCE (a lease of which more than a share for each limit is known).
 --
 -- What has ended is forgotten, and what has expired is noted, some at a time. Until then its record
 -- says itself what it is.
@@ -341,13 +340,18 @@ local function straight(KEYS, ARGV)
     if stage == ENDED and is_due > now then return answer_again(record, from + bytes, now) end
     head = { read(HEAD, head) }
     due = now + limits[2]
-    if stage ~= LIVE or expiry <= now or idempotency or head[4] > number or due >= NEVER then
+    -- By other limits something of it may have come back when it expired, and that it has is remembered
+    -- for a time.
+    local has_expired = expiry <= now and 1 or 0
+    local known_until = stage == LIVE and expiry + limits[2] or is_due
+    if stage == ENDED or idempotency or head[4] > number or due >= NEVER
+      or has_expired == 1 and (head[2] ~= limits[1] or known_until <= now) then
       return ONCE
     end
     local format = limits.shares[bytes / SHARE_BYTES]
     if not format then return ONCE end
     local shares = { read(format, record, from) }
-    reply = { 1, now, 0, 0 }
+    reply = { 1, now, has_expired, 0 }
     local position, uses, n = 0, { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0
     for share = 1, #shares - 1, 4 do
       local uid, taken, reference = shares[share], shares[share + 1], shares[share + 2]
@@ -403,7 +407,7 @@ local function straight(KEYS, ARGV)
     end
     if request[4] == 1 then
       record = pack_lease(was_counted and ENDED + COUNTED or ENDED, expiry, fence, due, number, granted_at, owner, false, '')
-        .. write(limits.uses[n / 3], 0, unpack(uses, 1, n))
+        .. write(limits.uses[n / 3], has_expired, unpack(uses, 1, n))
     else
       record = nil
     end

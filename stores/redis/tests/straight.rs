@@ -240,6 +240,7 @@ fn leases_that_are_left_to_expire_go_straight_too() {
         .end(b"k", 50, Ending::Settle(&[Some(3), Some(0), Some(1)]))
         .expect("remembered");
     assert!(settled.expired);
+    assert_eq!(keys_of_calls(&server), vec!["4"; 101]);
     assert_eq!(fixture.left(b"k")[0], 1_000 - 122);
     // What was reset since gives nothing back to what comes after.
     fixture.execute(b"k", Verb::Reset).expect("a reset");
