@@ -169,8 +169,8 @@ impl ActivePolicy {
     }
 
     /// What was used in the hours from that of the first instant on to before the second; of a pool,
-    /// member by member. `by` a day or a month it is the sums of more records than one page has, each
-    /// once; the next page may go on with the last of them.
+    /// member by member. By a day or a month it is the sums of many records; a sum that the next page
+    /// goes on with is told in parts.
     ///
     /// # Errors
     /// As [`LimitSet::list_usage`](tidegate::LimitSet::list_usage).

@@ -1,13 +1,14 @@
 //! What was used, by hours, days or months.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use tidegate::{LimitSet, ListedUsage, PageOf, Timestamp};
+use tidegate::{LONGEST_PAGE, LimitSet, ListedUsage, PageOf, Timestamp};
+use tidegate_store::usage::MOST_USED;
 use tidegate_store::{Page, StoreError};
 
-/// For one page of sums so many pages of records are read at most.
+/// For one page of sums records are asked for so often at most, and no more once few are found.
 const MOST_READ: usize = 16;
 
 /// By which time usage is added up, in UTC.
@@ -61,27 +62,36 @@ pub(crate) async fn list(
     if by == UsageBy::Hour {
         return set.list_usage(page, since, until).await;
     }
-    let mut sums = BTreeMap::<_, ListedUsage>::new();
+    let mut sums = Sums::new();
     let mut after = page.after.map(<[u8]>::to_vec);
+    // Many records make few sums, mostly.
+    let mut many = LONGEST_PAGE;
     for _ in 0..MOST_READ {
         let room = page.most.saturating_sub(sums.len());
-        // However many records there are, no page has more sums than it may have.
-        let next = PageOf {
+        if room == 0 {
+            break;
+        }
+        // As many records as there is room for make no more sums than that.
+        let most = many.max(room);
+        let wanted = PageOf {
             after: after.as_deref(),
-            most: room,
+            most,
             ..page
         };
-        let records = set.list_usage(next, since, until).await?;
-        for mut used in records.items {
+        let mut records = set.list_usage(wanted, since, until).await?;
+        for used in &mut records.items {
             used.starts_at = by.beginning(used.starts_at);
-            let place = (used.key.clone(), used.limit.clone(), used.starts_at);
-            let more = used.amount;
-            sums.entry(place)
-                .and_modify(|sum| sum.amount = sum.amount.saturating_add(more))
-                .or_insert(used);
+        }
+        if new_sums(&sums, &records.items) > room {
+            many = most / 4;
+            continue;
+        }
+        let lie_far_apart = records.items.len() < most;
+        for used in records.items {
+            add(&mut sums, used);
         }
         after = records.next;
-        if after.is_none() || sums.len() * 2 > page.most {
+        if after.is_none() || lie_far_apart {
             break;
         }
     }
@@ -89,6 +99,27 @@ pub(crate) async fn list(
         items: sums.into_values().collect(),
         next: after,
     })
+}
+
+/// By key, limit, and from when on.
+type Sums = BTreeMap<(Vec<u8>, String, Timestamp), ListedUsage>;
+
+fn place(used: &ListedUsage) -> (Vec<u8>, String, Timestamp) {
+    (used.key.clone(), used.limit.clone(), used.starts_at)
+}
+
+/// How many sums records begin that are not among these.
+fn new_sums(sums: &Sums, records: &[ListedUsage]) -> usize {
+    let new = records.iter().map(place);
+    let new: BTreeSet<_> = new.filter(|place| !sums.contains_key(place)).collect();
+    new.len()
+}
+
+fn add(sums: &mut Sums, used: ListedUsage) {
+    let more = used.amount;
+    sums.entry(place(&used))
+        .and_modify(|sum| sum.amount = sum.amount.saturating_add(more).min(MOST_USED))
+        .or_insert(used);
 }
 
 #[cfg(test)]

@@ -133,8 +133,9 @@ END $$;
 --
 -- A row is ordinary that this plan wrote, with nothing due. Ended leases are forgotten
 -- many at a time, and not at each command: what is due may be so late (100,000
--- microseconds). For nothing comes back with it (no limit refunds), and no command but
--- `tidegate.decide` meets a lease that is not held.
+-- microseconds), and a lease that has expired until it is ended. For nothing comes back with
+-- it (no limit refunds), and no other command but `tidegate.decide` meets a lease that is not
+-- held.
 
 -- A limit as all other functions know it.
 CREATE FUNCTION tidegate.plain_rule(p_limits bigint[], p_position integer)
@@ -291,7 +292,7 @@ BEGIN
     v_left := CASE WHEN v_used = 0 THEN p_limits[n - 3]
       ELSE greatest(div(p_limits[n] - v_used, p_limits[n - 1]), 0) END;
     v_parts[n / 6] := greatest(least(p_amounts[n / 6], v_left),
-      least(p_least[n / 6], p_amounts[n / 6]));
+      least(coalesce(p_least[n / 6], 0), p_amounts[n / 6]));
   END LOOP;
   RETURN v_parts;
 END $$;
@@ -428,7 +429,8 @@ BEGIN
       p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, p_least);
   END IF;
   IF v_row_at IS NOT NULL THEN
-    UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
+    UPDATE tidegate.rows SET latest = v_now, due = v_due,
+      forget_at = coalesce(v_forget_at, -9223372036854775808),
       states = v_states, tat = NULL, drain = NULL
     WHERE ctid = v_row_at;
   END IF;
@@ -506,8 +508,8 @@ BEGIN
   IF v_latest > v_now AND v_latest <= v_now + 10000000 AND p_caller IS NOT TRUE THEN
     v_now := v_latest;
   END IF;
-  -- It may have expired, and be remembered: nothing came back by that. Nothing else is due for longer
-  -- than it is.
+  -- It may have expired, and be remembered: nothing came back by that. Nothing else was due before it
+  -- expired.
   v_is_known := v_is_known AND v_latest <= v_now AND v_known_until > v_now
     AND (v_due > v_now - 100000 OR v_due >= v_until);
   v_uses[1] := (v_until <= v_now)::integer;
@@ -578,7 +580,9 @@ BEGIN
     RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
   END IF;
-  UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due, states = v_states
+  -- A row of which no limit has a state is as never seen.
+  UPDATE tidegate.rows SET latest = v_now, due = v_due, states = v_states,
+    forget_at = coalesce(v_forget_at, -9223372036854775808)
   WHERE ctid = v_row_at;
   FOR i IN coalesce(array_lower(v_more, 1), 1) .. coalesce(array_upper(v_more, 1), 0) LOOP
     CONTINUE WHEN v_more[i] IS NULL;

@@ -15,6 +15,12 @@ local function pack_lease(stage, expires_at, fence, due, number, granted_at, own
     .. owner .. (idempotency or '') .. shares
 end
 
+-- The record of a lease that is held, once it has expired: it is remembered until `due`.
+local function expired_lease(bytes, due)
+  return string.char(string.byte(bytes) + EXPIRED) .. string.sub(bytes, 2, 17)
+    .. struct.pack('<d', due) .. string.sub(bytes, 26)
+end
+
 -- Stage without whether it is counted, expiry, fence, when it is due, its number, when it was granted, its owner, its
 -- idempotency key if it has one, how many bytes of shares there are, where they begin,
 -- and whether it is counted.

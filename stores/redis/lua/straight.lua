@@ -8,7 +8,8 @@
 -- Whatever is not so plain answers before anything was written, and the whole script is
 -- called: with false if the next call is likely to be like it (a row of another revision
 -- or by limits of its own, numbers from 2^53 on, a clock that stands behind, somebody who
--- waits), else with ONCE (a lease of which more than a share for each limit is known).
+-- waits), else with ONCE (a lease of which more than a share for each limit is known, an idempotency
+-- key, a reset since).
 --
 -- What has ended is forgotten, and what has expired is noted, some at a time. Until then its record
 -- says itself what it is.
@@ -264,7 +265,7 @@ local function straight(KEYS, ARGV)
       head[1] = head[1] + 1
       lease_number = head[1]
       if fmod(head[1], SWEEP) == 0 then
-        over = due_by(now, limits, head, KEYS[3], KEYS[4])
+        over = retiring.find(now, limits, head, KEYS[3], KEYS[4])
         if over == nil then return ONCE end
       end
       term = { id, expires_at }
@@ -481,6 +482,6 @@ local function straight(KEYS, ARGV)
     call('PEXPIREAT', KEYS[3], until_ms)
     call('PEXPIREAT', KEYS[4], until_ms)
   end
-  if over then retire_those(over, KEYS[3], KEYS[4]) end
+  if over then retiring.write(over, KEYS[3], KEYS[4]) end
   return reply
 end

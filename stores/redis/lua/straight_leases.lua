@@ -14,11 +14,14 @@ local function read_leases(limits)
   end
 end
 
--- Some of what is due by now, which changes nothing else: what may be forgotten (places in the order
--- of time, fields of records), and what has expired (places and until when it is remembered,
--- fields and records). Nothing of it is written yet. False if nothing is due; nothing if something
--- is due that is for the whole script.
-local function due_by(now, limits, head, ledger, due)
+-- What is due. (A function has 200 local names at most.)
+local retiring = {}
+
+-- Some of what is due by now, as `retire` has it: what is to be forgotten (`members` of the order of
+-- time, `fields` of records), and what has expired (`places`: until when it is remembered, and its
+-- member; `records`: field and record). Nothing is written yet. False if nothing is due; nil if
+-- the whole script is to see to it, since something comes back or is noted with it.
+function retiring.find(now, limits, head, ledger, due)
   local members = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', '0', MOST_SWEPT)
   if not members[1] then return false end
   local fields = {}
@@ -31,12 +34,11 @@ local function due_by(now, limits, head, ledger, due)
     local has_expired = record and string.byte(record) % COUNTED == LIVE
     local until_at = now
     if has_expired then
-      local stage, expires_at, _, _, number, _, _, idempotency = struct.unpack(RECORD, record)
+      local _, expires_at, _, _, number, _, _, idempotency = struct.unpack(RECORD, record)
       -- By other limits something of it may come back; what was reset since is noted in it.
       if head[2] ~= limits[1] or head[4] > number or idempotency ~= NOT_IDEMPOTENT then return nil end
       until_at = min(expires_at + limits[2], NEVER)
-      record = string.char(stage + EXPIRED) .. string.sub(record, 2, 17)
-        .. struct.pack('<d', until_at) .. string.sub(record, 26)
+      record = expired_lease(record, until_at)
     end
     if until_at > now then
       local n = #over.places
@@ -50,8 +52,8 @@ local function due_by(now, limits, head, ledger, due)
   return over
 end
 
--- Writes what `due_by` has found.
-local function retire_those(over, ledger, due)
+-- Writes what was found.
+function retiring.write(over, ledger, due)
   if over.places[1] then
     redis.call('ZADD', due, unpack(over.places))
     redis.call('HSET', ledger, unpack(over.records))

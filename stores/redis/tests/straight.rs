@@ -5,10 +5,11 @@ mod support;
 use std::sync::Arc;
 
 use support::{Fixture, KEEP, SECOND, ask, connect, hourly, machine_time, open, plan, rate, slots};
+use tidegate_conformance::TableExt;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::core::{Align, Rule, Span, Timestamp, Window};
-use tidegate_store::{Detail, Ending, Plan, Reply, Terms, Verb};
+use tidegate_store::{Detail, Ending, Hours, Listing, Plan, Reply, Select, Terms, Verb};
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -220,28 +221,49 @@ fn keys_of_calls(server: &RedisServer) -> Vec<String> {
 /// A spent grant is left to expire: one for each hundred decisions of a fleet.
 #[test]
 fn leases_that_are_left_to_expire_go_straight_too() {
-    let Some(server) = RedisServer::start() else {
-        return;
-    };
-    let store = open(&server, Clock::Caller);
+    for usage in [None, Some(Span::from_secs(86_400))] {
+        if let Some(server) = RedisServer::start() {
+            leases_are_left_to_expire(&server, usage);
+        }
+    }
+}
+
+fn leases_are_left_to_expire(server: &RedisServer, usage: Option<Span>) {
+    let store = open(server, Clock::Caller);
     let rules = [(0, hourly(1_000)), (0, rate(1, 1_000)), (0, slots(9))];
-    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), START);
+    let plan = Plan::clone(&plan(0, 1, &rules)).counting_usage(usage);
+    let fixture = Fixture::at(&store, "t", Arc::new(plan), START);
+    let keys = if usage.is_some() { "6" } else { "4" };
     let one = || {
         fixture.set_now(fixture.now() + Span::from_micros(300));
         assert!(fixture.lease(b"k", &[1, 1, 1], 1_000).verdict.admitted());
     };
     (0..20).for_each(|_| one());
-    log_calls(&server);
+    log_calls(server);
     (0..100).for_each(|_| one());
-    assert_eq!(keys_of_calls(&server), vec!["4"; 100]);
+    assert_eq!(keys_of_calls(server), vec![keys; 100]);
     // An end that is late finds it expired, and its slots and its part of the window are as the whole script has
     // them.
     let settled = fixture
         .end(b"k", 50, Ending::Settle(&[Some(3), Some(0), Some(1)]))
         .expect("remembered");
     assert!(settled.expired);
-    assert_eq!(keys_of_calls(&server), vec!["4"; 101]);
+    assert_eq!(keys_of_calls(server), vec![keys; 101]);
     assert_eq!(fixture.left(b"k")[0], 1_000 - 122);
+    let used = |hours| {
+        let listing = Listing {
+            now: fixture.now(),
+            select: Select::All,
+            after: None,
+            most: 1_000,
+            levels: 1,
+        };
+        let page = fixture.table.list_usage(&listing, hours).expect("a page");
+        page.items.iter().map(|used| used.amount).sum::<u64>()
+    };
+    // Of the window and of the bucket, as they were taken and ended.
+    let counted = usage.map_or(0, |_| 122 + 119);
+    assert_eq!(used(Hours::ALL), counted);
     // What was reset since gives nothing back to what comes after.
     fixture.execute(b"k", Verb::Reset).expect("a reset");
     (0..20).for_each(|_| one());
@@ -251,7 +273,7 @@ fn leases_that_are_left_to_expire_go_straight_too() {
     // All are forgotten in the end, some with each take.
     fixture.set_now(fixture.now() + KEEP);
     (0..100).for_each(|_| one());
-    let known: i64 = ask(&mut connect(&server), &["HLEN", "{tidegate:t:k}:b"]);
+    let known: i64 = ask(&mut connect(server), &["HLEN", "{tidegate:t:k}:b"]);
     assert!(known <= 101, "{known}");
     let late = fixture.end(b"k", 70, Ending::Release);
     assert!(late.is_err(), "{late:?}");

@@ -485,7 +485,8 @@ impl Node {
     fn round(&self) -> (Span, usize) {
         let round = self.pace().min(LONGEST_PACE);
         let parts = round.as_micros() / SHORTEST_PART.as_micros();
-        (round, (parts as usize).clamp(1, SHARDS))
+        let shards_of_one = SHARDS.div_ceil((parts as usize).clamp(1, SHARDS));
+        (round, SHARDS.div_ceil(shards_of_one))
     }
 
     /// So often what is over is given back, and what the store did not take back is tried again.

@@ -134,11 +134,8 @@ async fn days_and_months_are_added_up() {
         let mut all = sums.clone();
         all.retain(|[_, time], _| time.len() == length);
         assert_eq!(found, all, "{by}, {most} at most");
-        assert!(
-            most == 1 || told < 2 * all.len() + 20,
-            "{told} parts of {}",
-            all.len()
-        );
+        // Few sums are told in parts, where a page has room for some.
+        assert!(most == 1 || told <= 2 * all.len(), "{told} parts");
     }
 }
 
