@@ -208,7 +208,8 @@ impl<'p> Run<'p> {
     fn peek_all(&mut self) -> Result<(), Difference> {
         for key in keys(self.data.levels) {
             let amounts = &[1; super::plans::MAX_LIMITS];
-            self.both(key, Verb::Peek { amounts })?;
+            let peeked = self.both(key, Verb::Peek { amounts });
+            peeked.map_err(|difference| format!("{}: {difference}", key.escape_ascii()))?;
         }
         Ok(())
     }
