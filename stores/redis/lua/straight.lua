@@ -214,6 +214,8 @@ local function straight(KEYS, ARGV)
       levels[i] = drained < level and level - drained or 0
     else
       local state = { flat[at], flat[at + 1], flat[at + 2], flat[at + 3], tails[i] or '' }
+      -- Holders that a step back of the clock moves stay so also where nothing is taken.
+      if flat[at] == SLOTS and state[4] - now > limits[-i].ttl then return false end
       kernels[flat[at]].observe(limits[-i], state, now)
       states[i] = state
     end
