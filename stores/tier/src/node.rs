@@ -27,8 +27,9 @@ use crate::under_way::{Sent, UnderWay};
 /// What is over, or in doubt, is looked after so often at least.
 const LONGEST_PACE: Span = Span::SECOND;
 
-/// A part is a shard or more, and for so long at least.
-const SHORTEST_PART: Span = Span::from_millis(5);
+/// In so many parts at most, and each part for so long at least.
+const MOST_PARTS: usize = 16;
+const SHORTEST_PART: Span = Span::from_millis(10);
 
 /// The most keys of which something is held. Requests for others are the store's.
 const MOST_KEYS: u64 = 65_536;
@@ -485,8 +486,7 @@ impl Node {
     fn round(&self) -> (Span, usize) {
         let round = self.pace().min(LONGEST_PACE);
         let parts = round.as_micros() / SHORTEST_PART.as_micros();
-        let shards_of_one = SHARDS.div_ceil((parts as usize).clamp(1, SHARDS));
-        (round, SHARDS.div_ceil(shards_of_one))
+        (round, (parts as usize).clamp(1, MOST_PARTS))
     }
 
     /// So often what is over is given back, and what the store did not take back is tried again.
