@@ -3,7 +3,7 @@
 mod support;
 
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_conformance::{differential, suite};
+use tidegate_conformance::suite;
 
 use support::Shared;
 
@@ -20,10 +20,3 @@ macro_rules! servers {
 }
 
 suite!(servers!());
-
-/// It is the script in which the clock steps back by two hours while a slot is held, and what is refused
-/// next goes the short way: that left the slot where it was, to come back a moment later.
-#[test]
-fn slots_that_a_step_back_moves_are_moved_also_by_what_is_refused() {
-    assert!(differential(&servers!(), 25_769_803_922, 1) > 0);
-}

@@ -20,6 +20,8 @@ const SLOTS: (&str, Amount) = ("slots", 3);
 const DAY: Duration = Duration::from_secs(86_400);
 /// Behind every hour that a test sees.
 const END: i64 = 4_102_444_800_000_000;
+/// So often it is looked whether slots are back, for a minute at least.
+const MOST_LOOKS: u32 = 3_000;
 /// The longest that a killed process keeps something.
 const TTL: Duration = Duration::from_millis(200);
 
@@ -85,6 +87,11 @@ fn counted(url: &str) -> Result<Vec<Counted>, Trouble> {
     made.collect()
 }
 
+#[expect(clippy::disallowed_methods, reason = "other processes go on meanwhile")]
+fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
 /// A number of no meaning after another.
 const fn next(number: &mut u64) -> u64 {
     *number ^= *number << 13;
@@ -107,7 +114,7 @@ impl Use {
             let used = one.use_some(amount, next(&mut dice))?;
             say("used", one.name, used)?;
             // So that a test of some seconds does not use up what there is.
-            std::thread::sleep(Duration::from_millis(1));
+            pause(Duration::from_millis(1));
         }
     }
 }
@@ -159,7 +166,7 @@ impl Counted {
             8 => {
                 // Later than it has expired.
                 let id = lease.detach();
-                std::thread::sleep(TTL);
+                pause(TTL);
                 set.settle(key, id, &[(UNITS.0, amount + more)]).wait()?
             }
             _ => lease.release().wait()?,
@@ -173,11 +180,16 @@ impl Counted {
 impl Tell {
     pub fn run(&self) -> Result<(), Trouble> {
         for one in counted(&self.store)? {
+            let mut looks = 0;
             while one.has_slots && one.standing(SLOTS.0)? < SLOTS.1 {
-                std::thread::sleep(TTL / 10);
+                looks += 1;
+                if looks > MOST_LOOKS {
+                    return Err("slots of killed processes did not come back".into());
+                }
+                pause(TTL / 10);
             }
             // Where there are no slots to go by.
-            std::thread::sleep(TTL);
+            pause(TTL);
             // What is due is dealt with as something is asked.
             one.set.debit(one.key, &[(UNITS.0, 1)]).wait()?;
             println!("used {} 1", one.name);

@@ -214,9 +214,12 @@ local function straight(KEYS, ARGV)
       levels[i] = drained < level and level - drained or 0
     else
       local state = { flat[at], flat[at + 1], flat[at + 2], flat[at + 3], tails[i] or '' }
-      -- Holders that a step back of the clock moves stay so also where nothing is taken.
-      if flat[at] == SLOTS and state[4] - now > limits[-i].ttl then return false end
       kernels[flat[at]].observe(limits[-i], state, now)
+      -- What a step back of the clock moves stays so also where nothing is taken, or other limits
+      -- alone are given back.
+      if state[2] ~= flat[at + 1] or state[3] ~= flat[at + 2] or state[4] ~= flat[at + 3] then
+        return false
+      end
       states[i] = state
     end
   end

@@ -169,6 +169,37 @@ fn what_an_earlier_form_of_the_store_wrote_is_refused_with_a_clear_error() {
     }
 }
 
+/// A refusal wrote nothing: each put the end of a window that a step back has moved off anew.
+#[test]
+fn a_window_that_a_step_back_moves_stays_moved_after_a_refusal() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Caller);
+    let window = Window::new(5, Align::Epoch(Span::from_secs(3_600))).expect("a window");
+    let rules = [(0, Rule::Window(window)), (0, slots(2))];
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), START);
+    let minute = 60 * 1_000_000;
+    let hour = START.as_micros() - START.as_micros() % (60 * minute);
+    let at = |minutes: i64| fixture.set_now(Timestamp::from_micros(hour + minutes * minute));
+    at(30);
+    assert!(
+        fixture
+            .lease(b"k", &[0, 1], 300 * 60 * SECOND)
+            .verdict
+            .admitted()
+    );
+    assert!(fixture.admits(b"k", &[5, 0]));
+    at(-150);
+    fixture.end(b"k", 1, Ending::Release).expect("held");
+    // The short way is not tried for 64 commands, where it has met something else.
+    (0..100).for_each(|_| drop(fixture.admits(b"other", &[1, 0])));
+    at(-149);
+    assert!(!fixture.admits(b"k", &[1, 0]));
+    at(-89);
+    assert!(fixture.admits(b"k", &[1, 0]));
+}
+
 /// Grants are asked for so often that they go straight, too: one call of the short script
 /// for a take that may be partial and for its end.
 #[test]
