@@ -1,6 +1,8 @@
 """Grants of a real server, and what spends them."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from decimal import Decimal
@@ -83,6 +85,31 @@ def test_a_spender_that_is_dropped_gives_the_rest_back(server):
     assert spender.take({"rpm": 1})
     del spender
     until(lambda: left(client) == 99)
+
+
+def test_a_process_that_is_killed_strands_what_it_held_and_no_more(server):
+    client = Client(server.url)
+    program = (
+        "import sys\n"
+        "from tidegate import Client\n"
+        "spender = Client(sys.argv[1]).spender('chat', {'rpm': 10}, hold=60, idle=60, low_water=0)\n"
+        "while spender.take({'rpm': 1}):\n"
+        "    print('took', flush=True)\n"
+        "    sys.stdin.readline()\n"
+    )
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", program, server.url], **pipes)
+    for _ in range(23):
+        assert process.stdout.readline() == "took\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
+    process.kill()
+    process.communicate()
+    # Three grants, of which it has taken 23 or one more.
+    assert left(client) == 70
+    with client.spender("chat", {"rpm": 40}, hold=60, idle=60) as spender:
+        assert sum(bool(spender.take({"rpm": 1})) for _ in range(100)) == 70
+    assert left(client) == 0
 
 
 def test_tasks_spend_one_grant(server):
