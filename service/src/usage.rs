@@ -1,6 +1,6 @@
 //! What was used, by hours, days or months.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -82,13 +82,18 @@ pub(crate) async fn list(
         for used in &mut records.items {
             used.starts_at = by.beginning(used.starts_at);
         }
-        if new_sums(&sums, &records.items) > room {
+        let lie_far_apart = records.items.len() < most;
+        let mut more = Sums::new();
+        for used in records.items {
+            add(&mut more, used);
+        }
+        let is_new = |place: &&Place| !sums.contains_key(*place);
+        if more.keys().filter(is_new).count() > room {
             many = most / 4;
             continue;
         }
-        let lie_far_apart = records.items.len() < most;
-        for used in records.items {
-            add(&mut sums, used);
+        for sum in more.into_values() {
+            add(&mut sums, sum);
         }
         after = records.next;
         if after.is_none() || lie_far_apart {
@@ -101,23 +106,14 @@ pub(crate) async fn list(
     })
 }
 
-/// By key, limit, and from when on.
-type Sums = BTreeMap<(Vec<u8>, String, Timestamp), ListedUsage>;
+/// Of which key and limit, and from when on.
+type Place = (Vec<u8>, String, Timestamp);
 
-fn place(used: &ListedUsage) -> (Vec<u8>, String, Timestamp) {
-    (used.key.clone(), used.limit.clone(), used.starts_at)
-}
-
-/// How many sums records begin that are not among these.
-fn new_sums(sums: &Sums, records: &[ListedUsage]) -> usize {
-    let new = records.iter().map(place);
-    let new: BTreeSet<_> = new.filter(|place| !sums.contains_key(place)).collect();
-    new.len()
-}
+type Sums = BTreeMap<Place, ListedUsage>;
 
 fn add(sums: &mut Sums, used: ListedUsage) {
     let more = used.amount;
-    sums.entry(place(&used))
+    sums.entry((used.key.clone(), used.limit.clone(), used.starts_at))
         .and_modify(|sum| sum.amount = sum.amount.saturating_add(more).min(MOST_USED))
         .or_insert(used);
 }
