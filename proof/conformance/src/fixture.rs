@@ -10,8 +10,8 @@ use tidegate_core::{
     Align, Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
 };
 use tidegate_store::{
-    Answer, Command, Decision, Detail, Ending, Item, KeyCommand, KeyPath, Op, Plan, PlanLimit,
-    Reply, Settlement, Store, StoreError, Table, Terms, Verb,
+    Answer, Command, Decision, Detail, Ending, Item, KeyCommand, KeyPath, Listing, Op, Plan,
+    PlanLimit, Reply, Select, Settlement, Store, StoreError, Table, Terms, Verb,
 };
 
 /// A second in microseconds.
@@ -105,6 +105,22 @@ impl Fixture {
             remembers: self.remembers,
             now: AtomicI64::new(self.now().as_micros()),
             leases: Mutex::new(self.last_lease() + 1_000),
+        }
+    }
+
+    /// A page of its keys, leases or usage, as of now.
+    pub fn listing<'a>(
+        &self,
+        select: Select<'a>,
+        most: usize,
+        after: Option<&'a [u8]>,
+    ) -> Listing<'a> {
+        Listing {
+            select,
+            after,
+            most,
+            now: self.now(),
+            levels: self.plan.levels(),
         }
     }
 

@@ -92,26 +92,18 @@ fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// A number of no meaning after another.
-const fn next(number: &mut u64) -> u64 {
-    *number ^= *number << 13;
-    *number ^= *number >> 7;
-    *number ^= *number << 17;
-    *number >> 8
-}
-
 impl Use {
     pub fn run(&self) -> Result<(), Trouble> {
         let sets = counted(&self.store)?;
-        let mut dice = 0x9E37_79B9_7F4A_7C15 ^ (self.seed + 1).wrapping_mul(0xD134_2543_DE82_EF95);
+        let mut dice = fastrand::Rng::with_seed(self.seed);
         let say = |word: &str, name: &str, units: Amount| {
             std::io::stdout().write_all(format!("{word} {name} {units}\n").as_bytes())
         };
         loop {
-            let one = &sets[next(&mut dice) as usize % sets.len()];
-            let amount = 1 + next(&mut dice) % 4;
+            let one = &sets[dice.usize(..sets.len())];
+            let amount = dice.u64(1..5);
             say("asks", one.name, amount + 3)?;
-            let used = one.use_some(amount, next(&mut dice))?;
+            let used = one.use_some(amount, &mut dice)?;
             say("used", one.name, used)?;
             // So that a test of some seconds does not use up what there is.
             pause(Duration::from_millis(1));
@@ -121,10 +113,10 @@ impl Use {
 
 impl Counted {
     /// Uses some, in one of many ways: how many units that came to.
-    fn use_some(&self, amount: Amount, dice: u64) -> Result<Amount, Trouble> {
+    fn use_some(&self, amount: Amount, dice: &mut fastrand::Rng) -> Result<Amount, Trouble> {
         let (set, key) = (&self.set, self.key);
         let named = [(UNITS.0, amount)];
-        let way = dice % 10;
+        let way = dice.u8(..10);
         if way == 0 {
             set.debit(key, &named).wait()?;
             return Ok(amount);
@@ -137,7 +129,7 @@ impl Counted {
         let Admission::Granted(mut lease) = set.try_acquire(key, request).wait()? else {
             return Ok(0);
         };
-        let more = dice / 10 % 4;
+        let more = dice.u64(..4);
         match way {
             1 | 2 => lease.settle(&[(UNITS.0, amount - 1)]).wait()?,
             3 => lease.settle(&[(UNITS.0, amount + more)]).wait()?,

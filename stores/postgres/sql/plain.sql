@@ -429,8 +429,7 @@ BEGIN
       p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, p_least);
   END IF;
   IF v_row_at IS NOT NULL THEN
-    UPDATE tidegate.rows SET latest = v_now, due = v_due,
-      forget_at = coalesce(v_forget_at, -9223372036854775808),
+    UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
       states = v_states, tat = NULL, drain = NULL
     WHERE ctid = v_row_at;
   END IF;

@@ -6,7 +6,7 @@ use support::{Fixture, SECOND, machine_time, open, plan, rate, sql};
 use tidegate_conformance::TableExt;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::Clock;
-use tidegate_store::{Ending, Listing, Select};
+use tidegate_store::{Ending, Select};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -53,13 +53,7 @@ fn keys_are_listed_after_a_lease_that_took_nothing() {
         fixture.end(key, id, Ending::Release).expect("remembered");
     }
     let listed = |fixture: &Fixture| {
-        let listing = Listing {
-            now: fixture.now(),
-            select: Select::All,
-            after: None,
-            most: 1_000,
-            levels: 1,
-        };
+        let listing = fixture.listing(Select::All, 1_000, None);
         let page = fixture.table.list_keys(&listing).expect("a page");
         page.items.len()
     };

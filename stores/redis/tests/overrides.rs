@@ -9,7 +9,7 @@ use tidegate_conformance::TableExt as _;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::{Clock, RedisStore};
 use tidegate_store::core::Rule;
-use tidegate_store::{Listing, OwnedKey, Plan, Select};
+use tidegate_store::{OwnedKey, Plan, Select};
 
 /// Eight an hour, and for these keys as many as is said.
 fn given(version: u64, own: &[(&[u8], u64)]) -> Arc<Plan> {
@@ -81,13 +81,7 @@ fn what_is_in_use_is_listed_by_the_servers_clock_too() {
     fixture.set_now(fixture.now() + tidegate_store::core::Span::from_secs(3_600));
     let lease = fixture.lease(b"a%b", &[2], 60 * support::SECOND).lease;
     let lease = lease.expect("it fits");
-    let listing = Listing {
-        select: Select::Prefix(b"a"),
-        after: None,
-        most: 10,
-        now: fixture.now(),
-        levels: fixture.plan.levels(),
-    };
+    let listing = fixture.listing(Select::Prefix(b"a"), 10, None);
     let keys = fixture.table.list_keys(&listing).expect("a page").items;
     assert_eq!(keys, [OwnedKey::new(b"a%b")]);
     let leases = fixture.table.list_leases(&listing).expect("a page").items;

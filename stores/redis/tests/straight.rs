@@ -9,7 +9,7 @@ use tidegate_conformance::TableExt;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::core::{Align, Rule, Span, Timestamp, Window};
-use tidegate_store::{Detail, Ending, Hours, Listing, Plan, Reply, Select, Terms, Verb};
+use tidegate_store::{Detail, Ending, Hours, Plan, Reply, Select, Terms, Verb};
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -284,13 +284,7 @@ fn leases_are_left_to_expire(server: &RedisServer, usage: Option<Span>) {
     assert_eq!(keys_of_calls(server), vec![keys; 101]);
     assert_eq!(fixture.left(b"k")[0], 1_000 - 122);
     let used = |hours| {
-        let listing = Listing {
-            now: fixture.now(),
-            select: Select::All,
-            after: None,
-            most: 1_000,
-            levels: 1,
-        };
+        let listing = fixture.listing(Select::All, 1_000, None);
         let page = fixture.table.list_usage(&listing, hours).expect("a page");
         page.items.iter().map(|used| used.amount).sum::<u64>()
     };

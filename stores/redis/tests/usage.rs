@@ -11,7 +11,7 @@ use tidegate_conformance::TableExt;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::core::{Payment, Span};
-use tidegate_store::{Hours, Listing, Plan, PlanLimit, Select, Usage};
+use tidegate_store::{Hours, Plan, PlanLimit, Select, Usage};
 
 const ROOTS: usize = 600;
 
@@ -45,13 +45,7 @@ fn counting_for(server: &RedisServer, clock: Clock, hours: u64) -> Fixture {
 fn listed(fixture: &Fixture, most: usize, mut between: impl FnMut(usize)) -> Vec<Usage> {
     let (mut all, mut after, mut pages) = (Vec::new(), None::<Vec<u8>>, 0);
     loop {
-        let listing = Listing {
-            select: Select::All,
-            after: after.as_deref(),
-            most,
-            now: fixture.now(),
-            levels: 1,
-        };
+        let listing = fixture.listing(Select::All, most, after.as_deref());
         let page = fixture.table.list_usage(&listing, Hours::ALL);
         let page = page.expect("a page");
         all.extend(page.items);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::{Rule, Span};
-use tidegate_store::{Ending, HeldLease, Listing, OwnedKey, Page, Select, StoreError, Verb};
+use tidegate_store::{Ending, HeldLease, OwnedKey, Page, Select, StoreError, Verb};
 
 use super::fixture::{Fixture, budget, rate, slots};
 use crate::subject::{Skipped, Subject};
@@ -29,7 +29,7 @@ pub(super) fn keys(fixture: &Fixture, select: Select<'_>) -> Result<Vec<OwnedKey
     let list = |most, after: Option<&[u8]>| {
         fixture
             .table
-            .list_keys(&listing(fixture, select, most, after))
+            .list_keys(&fixture.listing(select, most, after))
     };
     pages(7, list, |_| ())
 }
@@ -38,24 +38,9 @@ pub(super) fn leases(fixture: &Fixture, select: Select<'_>) -> Result<Vec<HeldLe
     let list = |most, after: Option<&[u8]>| {
         fixture
             .table
-            .list_leases(&listing(fixture, select, most, after))
+            .list_leases(&fixture.listing(select, most, after))
     };
     pages(3, list, |_| ())
-}
-
-fn listing<'a>(
-    fixture: &Fixture,
-    select: Select<'a>,
-    most: usize,
-    after: Option<&'a [u8]>,
-) -> Listing<'a> {
-    Listing {
-        select,
-        after,
-        most,
-        now: fixture.now(),
-        levels: fixture.plan.levels(),
-    }
 }
 
 fn shapes() -> [Vec<(usize, Rule)>; 2] {
@@ -76,7 +61,7 @@ pub(super) fn a_key_in_use_is_listed_once_whatever_comes_meanwhile(
         let list = |most, after: Option<&[u8]>| {
             fixture
                 .table
-                .list_keys(&listing(&fixture, Select::All, most, after))
+                .list_keys(&fixture.listing(Select::All, most, after))
         };
         let listed = pages(10, list, |page| {
             (0..20).for_each(|n| use_it(&format!("late/{page}/{n}")));
@@ -200,7 +185,7 @@ pub(super) fn a_page_that_another_table_began_is_an_error(
     let (fixture, other) = (full(), full());
     let first = match fixture
         .table
-        .list_keys(&listing(&fixture, Select::All, 10, None))
+        .list_keys(&fixture.listing(Select::All, 10, None))
     {
         Err(StoreError::CannotList) => return Err("it does not list what it holds"),
         page => page.expect("a page"),
@@ -209,7 +194,7 @@ pub(super) fn a_page_that_another_table_began_is_an_error(
     for place in [&next[..], b"", b"anything at all"] {
         let there = other
             .table
-            .list_keys(&listing(&other, Select::All, 10, Some(place)));
+            .list_keys(&other.listing(Select::All, 10, Some(place)));
         assert_eq!(there, Err(StoreError::UnknownPage));
     }
     Ok(())
@@ -228,13 +213,13 @@ pub(super) fn a_cursor_that_was_tampered_with_is_the_callers_error(
     let keys = |after: Option<&[u8]>| {
         let page = fixture
             .table
-            .list_keys(&listing(&fixture, Select::All, 5, after));
+            .list_keys(&fixture.listing(Select::All, 5, after));
         page.map(|page| page.next)
     };
     let leases = |after: Option<&[u8]>| {
         let page = fixture
             .table
-            .list_leases(&listing(&fixture, Select::All, 5, after));
+            .list_leases(&fixture.listing(Select::All, 5, after));
         page.map(|page| page.next)
     };
     type List<'l> = &'l dyn Fn(Option<&[u8]>) -> Result<Option<Vec<u8>>, StoreError>;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidegate_core::{Align, Amount, Bucket, Payment, Rule, Span, Verdict, Window};
 use tidegate_store::{
-    Detail, Ending, Hour, Hours, Listing, OwnedKey, Plan, PlanLimit, Select, Store, StoreError,
-    Usage, UsageChange, Verb,
+    Detail, Ending, Hour, Hours, OwnedKey, Plan, PlanLimit, Select, Store, StoreError, Usage,
+    UsageChange, Verb,
 };
 
 use super::fixture::{Fixture, overrides, rate, slots, table_name};
@@ -84,13 +84,7 @@ pub(super) fn usage(
     most: usize,
 ) -> Vec<Usage> {
     let list = |after: Option<&[u8]>| {
-        let listing = Listing {
-            select,
-            after,
-            most,
-            now: fixture.now(),
-            levels: fixture.plan.levels(),
-        };
+        let listing = fixture.listing(select, most, after);
         fixture.table.list_usage(&listing, hours)
     };
     let mut items = every_item(most, list, |_| ()).expect("a page");
@@ -674,13 +668,7 @@ pub(super) fn usage_is_listed_in_pages_each_record_once(subject: &Subject) -> Re
     }
     let list = |select, most, between: &dyn Fn(usize)| {
         let page = |after: Option<&[u8]>| {
-            let listing = Listing {
-                select,
-                after,
-                most,
-                now: fixture.now(),
-                levels: 2,
-            };
+            let listing = fixture.listing(select, most, after);
             fixture.table.list_usage(&listing, Hours::ALL)
         };
         let items = every_item(most, page, between).expect("a page");
@@ -705,13 +693,7 @@ pub(super) fn usage_is_listed_in_pages_each_record_once(subject: &Subject) -> Re
     assert_eq!(list(Select::Key(b"root 3"), 2, &|_| ()), ["root 3"]);
     assert_eq!(list(Select::Key(b"root 3/10"), 2, &|_| ()), ["root 3/10"]);
     assert!(list(Select::Key(b"nobody"), 2, &|_| ()).is_empty());
-    let unknown = Listing {
-        select: Select::All,
-        after: Some(b"\x07nowhere"),
-        most: 5,
-        now: fixture.now(),
-        levels: 2,
-    };
+    let unknown = fixture.listing(Select::All, 5, Some(b"\x07nowhere"));
     assert_eq!(
         fixture.table.list_usage(&unknown, Hours::ALL),
         Err(StoreError::UnknownPage)
