@@ -12,19 +12,20 @@ if not now then
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 local stays_until = now + keep + TWO_DAYS
-redis.call('ZADD', ROOTS, '0', root)
-local known = tonumber(redis.call('ZSCORE', UNTIL, root) or nil)
-if not known or known < stays_until then
-  redis.call('ZADD', UNTIL, string.format('%.0f', stays_until), root)
-end
-local over = redis.call('ZRANGEBYSCORE', UNTIL, '-inf', string.format('(%.0f', now), 'LIMIT', '0', MOST_DROPPED)
-if over[1] then
+local is_new = redis.call('ZADD', ROOTS, '0', root) == 1
+redis.call('ZADD', UNTIL, 'GT', string.format('%.0f', stays_until), root)
+-- Only where there are more of them some of the others go.
+local over = is_new and redis.call('ZRANGEBYSCORE', UNTIL, '-inf', string.format('(%.0f', now), 'LIMIT', '0', MOST_DROPPED)
+if over and over[1] then
   redis.call('ZREM', ROOTS, unpack(over))
   redis.call('ZREM', UNTIL, unpack(over))
 end
 if is_callers then return 1 end
-local left_ms = math.ceil((keep + TWO_DAYS) / 1000)
+-- A day more, so that not each of them has to say so.
+local left_ms, more_ms = math.ceil((keep + TWO_DAYS) / 1000), 86400000
 for _, key in ipairs(KEYS) do
-  if redis.call('PTTL', key) < left_ms then redis.call('PEXPIRE', key, string.format('%.0f', left_ms)) end
+  if redis.call('PTTL', key) < left_ms then
+    redis.call('PEXPIRE', key, string.format('%.0f', left_ms + more_ms))
+  end
 end
 return 1

@@ -59,11 +59,13 @@ impl Inner {
         loop {
             let known = self.known_of(batch).await?;
             let calls = self.calls(batch, answers.len(), &mut progress);
-            if calls.is_empty() {
+            let Some(now) = calls.first().map(Encoded::now) else {
                 return Ok(());
-            }
-            self.enter_all(&calls).await?;
-            let replies = self.call_together(&known, &calls, &mut progress).await?;
+            };
+            // All are of one root.
+            let counted = calls.iter().find_map(Encoded::counted);
+            let replies = self.call_together(&known, &calls, &mut progress);
+            let replies = self.entered_before(counted, now, replies).await?;
             let before = answers.len();
             let mut asked = calls.into_iter();
             for (value, call) in replies.zip(asked.by_ref()) {
@@ -105,21 +107,6 @@ impl Inner {
                 .collect()
         });
         first.into_iter().chain(others).collect()
-    }
-
-    /// Enters the root, if any of them may use something that is counted.
-    async fn enter_all(&self, calls: &[Encoded]) -> Result<(), StoreError> {
-        let mut counted = calls.iter().filter_map(|call| match call {
-            Encoded::Plain(_, call) => Some((call.counted()?, call.now())),
-            Encoded::Whole(request) => {
-                let (root, keep) = request.counted.as_ref()?;
-                Some(((&**root, *keep), request.now))
-            }
-        });
-        match counted.next() {
-            Some(((root, keep), now)) => self.enter(root, keep, now).await,
-            None => Ok(()),
-        }
     }
 
     /// What the server says to each, as far as it got.

@@ -117,6 +117,11 @@ impl Connection {
         !matches!(self.way, Way::Master(_))
     }
 
+    /// Whether there is one server, and one connection to it.
+    pub(crate) const fn is_one_server(&self) -> bool {
+        matches!(self.way, Way::Server(_))
+    }
+
     /// Greets whoever is there; says why if that fails at the first attempt.
     pub(crate) async fn greet(&self) -> RedisResult<()> {
         if let Way::Server(server) = &self.way {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use redis::Value;
+use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{KeyCommand, Reply, StoreError};
 
 use crate::error::garbled;
@@ -19,6 +20,27 @@ pub(crate) enum Encoded {
     Plain(Arc<Plain>, PlainCall),
     /// By the whole one.
     Whole(Request),
+}
+
+impl Encoded {
+    /// The root under which it may use something that is counted, and for how long that is kept.
+    pub(crate) fn counted(&self) -> Option<(&[u8], Span)> {
+        match self {
+            Self::Plain(_, call) => call.counted(),
+            Self::Whole(request) => {
+                let (root, keep) = request.counted.as_ref()?;
+                Some((root, *keep))
+            }
+        }
+    }
+
+    /// When it was made.
+    pub(crate) fn now(&self) -> Timestamp {
+        match self {
+            Self::Plain(_, call) => call.now(),
+            Self::Whole(request) => request.now,
+        }
+    }
 }
 
 impl Inner {
@@ -97,12 +119,10 @@ impl Inner {
         if self.changes.settled_on(call.plan()).is_none() {
             return Ok(None);
         }
-        if let Some((root, keep)) = call.counted() {
-            self.enter(root, keep, call.now()).await?;
-        }
         let (script, arguments) = plain.call(call, shared.clock, &shared.scripts);
-        let answer = shared.link.call(script, call.keys(), &arguments).await?;
-        match self.read_plain(call, answer)? {
+        let answer = shared.link.call(script, call.keys(), &arguments);
+        let answer = self.entered_before(call.counted(), call.now(), answer);
+        match self.read_plain(call, answer.await?)? {
             Plainly::Reply(reply) => Ok(Some(reply)),
             Plainly::Seldom | Plainly::Once => Ok(None),
         }

@@ -68,6 +68,12 @@ impl Link {
         &self.connection
     }
 
+    /// Whether what is called one after the other is done in that order, before any is answered:
+    /// one server does, once it has the functions.
+    pub(crate) fn is_in_order(&self, script: &Script) -> bool {
+        self.connection.is_one_server() && script.library.is_tried()
+    }
+
     fn unavailable(&self, error: &redis::RedisError) -> StoreError {
         unavailable(error, &self.place)
     }

@@ -36,10 +36,11 @@ impl Inner {
         let known = changes
             .revision_of(&request.plan, &Registering(Arc::clone(self)))
             .await?;
-        if let Some((root, keep)) = &request.counted {
-            self.enter(root, *keep, request.now).await?;
-        }
-        self.query(&known, request).await
+        let counted = request.counted.clone();
+        let counted = counted.as_ref().map(|(root, keep)| (&**root, *keep));
+        let now = request.now;
+        self.entered_before(counted, now, self.query(&known, request))
+            .await
     }
 
     /// What the server knows the plan of `batch` by.

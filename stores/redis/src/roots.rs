@@ -5,8 +5,10 @@
 //! cluster has elsewhere, so one step cannot do both. Entered for nothing it has no records; it
 //! is dropped like any other of which all records are over (`lua/root.lua`).
 
+use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::future::join;
 use redis::Value;
 use tidegate_net::key_order;
 use tidegate_store::StoreError;
@@ -19,16 +21,29 @@ use crate::options::Clock;
 use crate::wire;
 
 impl Inner {
-    /// Enters a root under which something may be used next, unless that was done lately.
-    pub(crate) async fn enter(
+    /// Does what may use something under a root of which records are kept for so long, if any are:
+    /// the root is entered before, unless that was done lately. One server does in order what it
+    /// is asked on one connection: there both are one trip.
+    pub(crate) async fn entered_before<T>(
         &self,
-        root: &[u8],
-        keep: Span,
+        counted: Option<(&[u8], Span)>,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
-        if self.entered.has(root, now) {
-            return Ok(());
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let Some((root, keep)) = counted.filter(|(root, _)| !self.entered.has(root, now)) else {
+            return work.await;
+        };
+        let entering = self.enter(root, keep, now);
+        if !self.shared.link.is_in_order(&self.shared.scripts.root) {
+            entering.await?;
+            return work.await;
         }
+        // They are sent in this order. A root that was not entered is with the next use.
+        let (_, done) = join(entering, work).await;
+        done
+    }
+
+    async fn enter(&self, root: &[u8], keep: Span, now: Timestamp) -> Result<(), StoreError> {
         let keep = keep.as_micros().min(1 << 53).to_string();
         let arguments = [root.into(), keep.into_bytes().into(), self.instant(now)];
         let (link, keys) = (&self.shared.link, self.names.counted_roots());

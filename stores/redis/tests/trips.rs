@@ -2,15 +2,19 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use support::{Fixture, ask, connect, hourly, machine_time, open, plan, rate, slots};
 use tidegate_conformance::TableExt as _;
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_redis::Clock;
+use tidegate_redis::{Clock, Options, RedisStore};
 use tidegate_store::core::{Rule, Span};
-use tidegate_store::{Ending, Verb};
+use tidegate_store::{Ending, Hours, Select, Verb};
 
 /// A key that no script and no store has.
 const MARK: &str = "how far the test has come";
@@ -147,6 +151,95 @@ fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
     assert_eq!(fixture.left(b"k"), [3]);
     let first = ["FCALL", "HMGET", "FCALL"].as_slice();
     assert_eq!(monitor.commands(&server), [first, &["FCALL"]].concat());
+}
+
+/// A way to the server on which no answer comes back before two calls have been sent, once that
+/// is asked for. It is for one connection.
+struct Gate {
+    port: u16,
+    holds: Arc<AtomicBool>,
+}
+
+impl Gate {
+    fn before(server: &RedisServer) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let there = ("127.0.0.1", server.port());
+        let holds = Arc::<AtomicBool>::default();
+        let held = Arc::clone(&holds);
+        thread::spawn(move || {
+            while let Ok((client, _)) = listener.accept() {
+                let server = TcpStream::connect(there).expect("a server");
+                pass(client, server, Arc::clone(&held));
+            }
+        });
+        Self { port, holds }
+    }
+}
+
+/// Carries bytes both ways until one of them ends.
+fn pass(client: TcpStream, server: TcpStream, holds: Arc<AtomicBool>) {
+    let twin = |stream: &TcpStream| stream.try_clone().expect("a twin");
+    let (mut from, mut to) = (twin(&client), twin(&server));
+    let held = Arc::clone(&holds);
+    thread::spawn(move || {
+        let (mut bytes, mut calls) = ([0; 65_536], 0);
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if held.load(Ordering::SeqCst) {
+                let words = bytes[..count].windows(5);
+                calls += words.filter(|&word| word == b"FCALL").count();
+                held.store(calls < 2, Ordering::SeqCst);
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+    });
+    let (mut from, mut to) = (server, client);
+    thread::spawn(move || {
+        let mut bytes = [0; 65_536];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            while holds.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+    });
+}
+
+/// Its root is entered where usage is listed by, in the same trip: neither waits for the other's
+/// answer.
+#[test]
+fn what_a_key_uses_first_is_counted_in_one_trip() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let gate = Gate::before(&server);
+    let options = Options {
+        deadline: Duration::from_secs(30),
+        ..Options::default()
+    };
+    let url = format!("redis://127.0.0.1:{}", gate.port);
+    let store = RedisStore::open(&url, options).expect("a server");
+    let day = Span::from_secs(86_400);
+    let plan = Arc::unwrap_or_clone(plan(0, 1, &[(0, rate(1, 9))]));
+    let plan = Arc::new(plan.counting_usage(Some(day)));
+    let fixture = Fixture::at(&store, "t", plan, machine_time());
+    // Whatever functions there are, they are known from here on.
+    assert!(fixture.admits(b"a", &[1]));
+    let mut monitor = Monitor::start(&server);
+    gate.holds.store(true, Ordering::SeqCst);
+    assert!(fixture.admits(b"b", &[1]));
+    assert!(!gate.holds.load(Ordering::SeqCst));
+    assert!(fixture.admits(b"b", &[1]));
+    assert_eq!(monitor.commands(&server), ["FCALL"; 3]);
+    let listing = fixture.listing(Select::All, 10, None);
+    let used = fixture.table.list_usage(&listing, Hours::ALL);
+    let used = used.expect("a page").items;
+    let used = used.iter().map(|used| (used.key.bytes(), used.amount));
+    assert_eq!(used.collect::<Vec<_>>(), [(&b"a"[..], 1), (b"b", 2)]);
 }
 
 /// How many commands the server executed since its counts were reset, those of scripts
