@@ -29,7 +29,13 @@ BEGIN
         'v_answer', ''),
       ('take_counted', ', p_name text, p_usage bigint',
         'RETURNING latest, (tat - latest * p_drain)::text INTO v_at, v_answer',
-        'PERFORM tidegate.use_plain(p_tab, p_key, p_name, p_usage, p_amount, v_at, v_at);',
+        -- A record that is there, and kept for as long, is added to without what a new one needs.
+        'UPDATE tidegate.usage SET amount = amount + p_amount
+    WHERE tab = p_tab AND key = p_key AND hour = v_at / 3600000000 AND name = p_name
+      AND over_at - p_usage = (hour + 1) * 3600000000 AND amount <= 4611686018427387904;
+    IF NOT FOUND THEN
+      PERFORM tidegate.use_plain(p_tab, p_key, p_name, p_usage, p_amount, v_at, v_at, true);
+    END IF;',
         'CASE WHEN p_detail = 2 THEN v_answer END', ', p_name, p_usage'))
       AS ways (name, told, returned, noted, answer, passed)
   LOOP
@@ -62,10 +68,10 @@ END $$;
 END $make$;
 
 -- Notes that so much more, or less, was used of the limit `p_name` in the hour of `p_at`, if usage is
--- counted. What is over is not noted again.
+-- counted. What is over is not noted again. `p_new`: there is likely to be no record yet.
 CREATE FUNCTION tidegate.use_plain(
   p_tab integer, p_key bytea, p_name text, p_usage bigint, p_amount numeric, p_at bigint,
-  p_now bigint)
+  p_now bigint, p_new boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_hour integer;
@@ -74,7 +80,10 @@ BEGIN
   IF p_usage IS NULL OR p_amount = 0 THEN RETURN; END IF;
   v_hour := tidegate.hour_of(p_at);
   v_over_at := tidegate.over_at(v_hour, p_usage);
-  IF v_over_at > p_now THEN
+  IF v_over_at <= p_now THEN RETURN; END IF;
+  IF p_new THEN
+    PERFORM tidegate.note_first_use(p_tab, p_key, p_name, v_hour, v_over_at, p_amount);
+  ELSE
     PERFORM tidegate.note_use(p_tab, p_key, p_name, v_hour, v_over_at, p_amount);
   END IF;
 END $$;
@@ -107,7 +116,8 @@ BEGIN
     FROM tidegate.sets WHERE tab = p_tab
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
-      PERFORM tidegate.use_plain(p_tab, p_key, p_name, p_usage, p_amount, p_now, p_now);
+      PERFORM tidegate.use_plain(p_tab, p_key, p_name, p_usage, p_amount, p_now, p_now,
+        true);
       RETURN CASE WHEN p_detail = 2 THEN p_weight::text END;
     END IF;
   END IF;

@@ -117,16 +117,23 @@ END $$;
 CREATE FUNCTION tidegate.note_use(
   p_tab integer, p_row bytea, p_limit text, p_hour integer, p_over_at bigint, p_amount numeric)
 RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  v_short bytea := tidegate.short(p_row);
 BEGIN
   UPDATE tidegate.usage SET over_at = p_over_at,
     amount = greatest(least(amount + p_amount, 9223372036854775807), 0)
-  WHERE tab = p_tab AND key = v_short AND hour = p_hour AND name = p_limit;
-  IF FOUND THEN RETURN; END IF;
+  WHERE tab = p_tab AND key = tidegate.short(p_row) AND hour = p_hour AND name = p_limit;
+  IF NOT FOUND THEN
+    PERFORM tidegate.note_first_use(p_tab, p_row, p_limit, p_hour, p_over_at, p_amount);
+  END IF;
+END $$;
+
+-- The same, where there is likely to be no record yet.
+CREATE FUNCTION tidegate.note_first_use(
+  p_tab integer, p_row bytea, p_limit text, p_hour integer, p_over_at bigint, p_amount numeric)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
   INSERT INTO tidegate.usage AS kept (tab, key, long_key, hour, name, amount, over_at)
-  VALUES (p_tab, v_short, CASE WHEN length(p_row) > 255 THEN p_row END, p_hour, p_limit,
-    greatest(p_amount, 0), p_over_at)
+  VALUES (p_tab, tidegate.short(p_row), CASE WHEN length(p_row) > 255 THEN p_row END, p_hour,
+    p_limit, greatest(p_amount, 0), p_over_at)
   ON CONFLICT (tab, key, hour, name) DO UPDATE SET over_at = excluded.over_at,
     amount = greatest(least(kept.amount + p_amount, 9223372036854775807), 0);
 END $$;
