@@ -7,7 +7,9 @@
 //! | `reader` | values, and those that are none |
 //! | `fields` | the IETF draft's two fields, in its present and its former form |
 //! | `signals` | all that one answer said |
+//! | `event` | the event of a WebSocket that says the same |
 
+mod event;
 mod fields;
 mod observation;
 mod reader;

@@ -5,9 +5,11 @@
 //! | `providers` | each provider's own names, row by row of its documentation |
 //! | `draft` | the fields of the IETF draft, and what came before them |
 //! | `times` | when to come again, in each way to say it |
+//! | `events` | what a session over a WebSocket is told |
 //! | `recorded` | answers that somebody has published, as they stood (`recorded/*.txt`) |
 
 mod draft;
+mod events;
 mod providers;
 mod recorded;
 mod times;

@@ -20,14 +20,18 @@ fuzz_target!(|bytes: &[u8]| {
     let body = feed.rest();
     let received = Received::new(NOW, &headers);
     let may_end = NOW..=NOW + Span::LONGEST_PERIOD;
-    for provider in Provider::all() {
-        let signals = Signals::read(provider, &headers, received);
+    let is_within_bounds = |signals: &Signals| {
         assert!(signals.observations.len() <= MOST_OBSERVATIONS);
         for seen in &signals.observations {
             assert!(seen.limit.is_none_or(|limit| limit <= MAX_AMOUNT));
             assert!(seen.remaining.is_none_or(|left| left <= MAX_AMOUNT));
             assert!(seen.reset_at.is_none_or(|at| may_end.contains(&at)));
         }
+    };
+    is_within_bounds(&Signals::of_event(body, received));
+    for provider in Provider::all() {
+        let signals = Signals::read(provider, &headers, received);
+        is_within_bounds(&signals);
         let cached = headers.get("age").and_then(|age| age.to_str().ok());
         assert!(cached.is_none_or(|age| age.trim() == "0") || signals == Signals::default());
         let refusal = Refusal::of(provider, 429, &headers, &signals, body, received);
