@@ -29,6 +29,7 @@ pub fn tests() -> Result<(), String> {
     command::run(&mut build)?;
     let mut tests = tool("pytest");
     tests.args(["--doctest-modules", "tests", "tidegate"]);
+    tests.current_dir(root().join("python"));
     // Most of them wait most of the time. A file's tests stay together: what they share is made once.
     tests.args(["--numprocesses", FILES_AT_ONCE, "--dist", "loadfile"]);
     tests.env("TIDEGATE_NODE_SDKS", node_sdks(&venv)?);
@@ -46,8 +47,7 @@ pub fn beside_servers(tests: &mut Command) -> Result<(), String> {
     for need in ["REDIS", "POSTGRES", "MARIADB", "TOOLS"] {
         tests.env(format!("TIDEGATE_REQUIRE_{need}"), "1");
     }
-    tests.arg("--quiet").current_dir(root().join("python"));
-    command::run(tests)
+    command::run(tests.arg("--quiet"))
 }
 
 /// `cargo xtask mixed [--requests N] [--seed N]`: the long form of `python/tests/gateway/test_mixed.py`;
