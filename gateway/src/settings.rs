@@ -330,7 +330,7 @@ pub enum BadSettings {
     Twice(String),
     /// A policy that is not there.
     #[error(
-        "there is no policy `{name}` (there is {known}); name one of them with `--policy`, or write it into the file"
+        "there is no policy `{name}` (there is {known}); name one of them, or write it into the file"
     )]
     NoPolicy {
         /// The name.

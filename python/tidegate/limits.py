@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, Optional, Protocol, Union
+from typing import Any, NoReturn, Optional, Protocol, Union
 
 from .errors import InvalidRequest
 
@@ -44,7 +44,16 @@ _JOINED = re.compile(r"([\d.]+)([a-z]+)")
 _PLACES = 6
 
 
-class RateLimitAlgorithm(str, enum.Enum):
+class _Word(str, enum.Enum):
+    """A word among several; another one is told which there are."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        words = ", ".join(word.value for word in cls)
+        raise ValueError(f"{value!r} is none of: {words}")
+
+
+class RateLimitAlgorithm(_Word):
     """How a rate counts."""
 
     #: Refills all the time, up to the burst.
@@ -67,7 +76,7 @@ class RateLimitAlgorithm(str, enum.Enum):
 _BUCKETS = (RateLimitAlgorithm.TOKEN_BUCKET, RateLimitAlgorithm.GCRA, RateLimitAlgorithm.LEAKY_BUCKET)
 
 
-class LoadBalancing(str, enum.Enum):
+class LoadBalancing(_Word):
     """Which set of a pool is tried first."""
 
     ROUND_ROBIN = "round_robin"

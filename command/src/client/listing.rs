@@ -15,7 +15,7 @@ use super::words::{self, amount};
 
 /// What usage is called in a listing, and what is said where there is none.
 pub const USAGE: &str = "usage";
-pub const NO_USAGE: &str = "nothing was used since then, or the policy does not count it (write `usage = \"400d\"` in its file)";
+pub const NO_USAGE: &str = "nothing was used in that time, or the policy does not count it (write `usage = \"400d\"` into the policy in the server's file)";
 
 /// How many items are asked for at a time.
 const PAGE: usize = 500;

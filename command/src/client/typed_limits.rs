@@ -100,7 +100,13 @@ fn short(text: &str) -> Result<Form, Wrong> {
         None => (first, None),
     };
     let Some((word, amount)) = first.split_once(':') else {
-        let amount = first.trim().parse().map_err(|_| Wrong::Form)?;
+        let amount = first.trim().parse().map_err(|why: String| {
+            let begins = first.trim().strip_prefix('-').unwrap_or(first.trim());
+            match begins.starts_with(|begin: char| begin.is_ascii_digit()) {
+                true => Wrong::Part(why),
+                false => Wrong::Form,
+            }
+        })?;
         let more = parts.next().is_some();
         return match more {
             true => Err(Wrong::Form),

@@ -12,11 +12,10 @@ if not now then
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 local stays_until = now + keep + TWO_DAYS
-local is_new = redis.call('ZADD', ROOTS, '0', root) == 1
+redis.call('ZADD', ROOTS, '0', root)
 redis.call('ZADD', UNTIL, 'GT', string.format('%.0f', stays_until), root)
--- Only where there are more of them some of the others go.
-local over = is_new and redis.call('ZRANGEBYSCORE', UNTIL, '-inf', string.format('(%.0f', now), 'LIMIT', '0', MOST_DROPPED)
-if over and over[1] then
+local over = redis.call('ZRANGEBYSCORE', UNTIL, '-inf', string.format('(%.0f', now), 'LIMIT', '0', MOST_DROPPED)
+if over[1] then
   redis.call('ZREM', ROOTS, unpack(over))
   redis.call('ZREM', UNTIL, unpack(over))
 end

@@ -91,7 +91,8 @@
 //! **Listings** of keys and leases go through the server's keys by `SCAN`, a bounded number of
 //! them for each page. Where the server's own table shrinks between two pages, a key may
 //! come twice. Usage goes by an order of its own (`{prefix:table}:used`), and each record comes
-//! once; a process enters a root there, a trip more, before it uses it first, and every hour.
+//! once; a process enters a root there before it uses it first, and every hour: a trip more in a cluster and
+//! behind sentinels, and within the trip of that use at a single server.
 //!
 //! **Waiting.** Who waits for a lease stands in one line of its root, whatever its
 //! process: in order of arrival at the server (a priority counts as having come

@@ -68,8 +68,8 @@ impl Link {
         &self.connection
     }
 
-    /// Whether what is called one after the other is done in that order, before any is answered:
-    /// one server does, once it has the functions.
+    /// Whether what is called one after the other goes out in that order, before any is answered:
+    /// to one server it does, once that has the functions, unless the connection is lost between.
     pub(crate) fn is_in_order(&self, script: &Script) -> bool {
         self.connection.is_one_server() && script.library.is_tried()
     }

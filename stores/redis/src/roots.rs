@@ -24,6 +24,10 @@ impl Inner {
     /// Does what may use something under a root of which records are kept for so long, if any are:
     /// the root is entered before, unless that was done lately. One server does in order what it
     /// is asked on one connection: there both are one trip.
+    ///
+    /// What is answered is listed: a root that was not entered, since the connection was lost
+    /// between, is entered before the answer. From then on what is used waits until one is entered,
+    /// so that what the server does not allow is told before it is done.
     pub(crate) async fn entered_before<T>(
         &self,
         counted: Option<(&[u8], Span)>,
@@ -34,23 +38,34 @@ impl Inner {
             return work.await;
         };
         let entering = self.enter(root, keep, now);
-        if !self.shared.link.is_in_order(&self.shared.scripts.root) {
+        let is_in_order = self.shared.link.is_in_order(&self.shared.scripts.root);
+        if !is_in_order || self.entered.has_failed() {
             entering.await?;
             return work.await;
         }
-        // They are sent in this order. A root that was not entered is with the next use.
-        let (_, done) = join(entering, work).await;
+        // They are sent in this order.
+        let (entered, done) = join(entering, work).await;
+        if entered.is_err() && done.is_ok() {
+            self.enter(root, keep, now).await?;
+        }
         done
     }
 
     async fn enter(&self, root: &[u8], keep: Span, now: Timestamp) -> Result<(), StoreError> {
+        let entered = self.call_enter(root, keep, now).await;
+        match entered {
+            Ok(()) => self.entered.note(root, now),
+            Err(_) => self.entered.note_failure(),
+        }
+        entered
+    }
+
+    async fn call_enter(&self, root: &[u8], keep: Span, now: Timestamp) -> Result<(), StoreError> {
         let keep = keep.as_micros().min(1 << 53).to_string();
         let arguments = [root.into(), keep.into_bytes().into(), self.instant(now)];
         let (link, keys) = (&self.shared.link, self.names.counted_roots());
-        link.call(&self.shared.scripts.root, &keys, &arguments)
-            .await?;
-        self.entered.note(root, now);
-        Ok(())
+        let entered = link.call(&self.shared.scripts.root, &keys, &arguments);
+        entered.await.map(drop)
     }
 
     /// The next roots that begin so, or are called so, behind one of them.

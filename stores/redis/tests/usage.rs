@@ -193,3 +193,51 @@ fn a_root_is_listed_for_as_long_as_who_keeps_its_usage_longest() {
     let keys: Vec<&[u8]> = told.iter().map(|used| used.key.bytes()).collect();
     assert_eq!(keys, [b"a", b"b"]);
 }
+
+/// Roots that are over go as others are entered, new or not: else each of them is asked for, listing
+/// by listing.
+#[test]
+fn roots_whose_records_are_over_go_while_others_are_used() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let fixture = counting_for(&server, Clock::Caller, 1);
+    let mut connection = connect(&server);
+    for n in 0..40 {
+        assert!(fixture.admits(format!("key {n}").as_bytes(), &[1]));
+    }
+    let mut entered = |words: [&str; 2]| ask::<i64>(&mut connection, &words);
+    assert_eq!(entered(["ZCARD", "{tidegate:t}:used"]), 40);
+    fixture.set_now(fixture.now() + Span::from_micros(2 * 86_400 * SECOND));
+    assert!(fixture.admits(b"key 0", &[1]));
+    fixture.set_now(fixture.now() + Span::from_micros(86_400 * SECOND));
+    for left in [8, 1] {
+        assert!(fixture.admits(b"key 0", &[1]));
+        assert_eq!(entered(["ZCARD", "{tidegate:t}:used"]), left);
+        assert_eq!(entered(["ZCARD", "{tidegate:t}:used:until"]), left);
+        fixture.set_now(fixture.now() + Span::from_micros(7_200 * SECOND));
+    }
+}
+
+/// The root was not entered where the connection was lost between that and the use.
+#[test]
+fn what_is_used_as_a_connection_is_lost_is_listed() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let fixture = counting(&server);
+    let mut connection = connect(&server);
+    assert!(fixture.admits(b"key", &[1]));
+    let mut used = BTreeSet::from(["key".to_owned()]);
+    for n in 0..100 {
+        let _: Value = ask(&mut connection, &["CLIENT", "KILL", "SKIPME", "yes"]);
+        let key = format!("key {n}");
+        if fixture.take(key.as_bytes(), &[1]).is_ok() {
+            used.insert(key);
+        }
+    }
+    let told = listed(&fixture, 100, |_| {}).into_iter();
+    let told = told.map(|used| String::from_utf8_lossy(used.key.bytes()).into_owned());
+    let told: BTreeSet<_> = told.collect();
+    assert!(used.is_subset(&told), "{:?}", used.difference(&told));
+}
