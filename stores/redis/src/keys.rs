@@ -102,6 +102,12 @@ impl Names {
         [b":u", b":h"].map(|end| [&tag, end.as_slice()].concat())
     }
 
+    /// The same, and the order of time of its leases.
+    pub(crate) fn usage_and_due(&self, root: &[u8]) -> [Vec<u8>; 3] {
+        let [records, order] = self.usage(root);
+        [records, order, [&self.tag(root), b":d".as_slice()].concat()]
+    }
+
     /// The row of a path of one level, the order of those who wait; if leases matter, the ledger,
     /// its order of time; and if usage is counted, its records, their order.
     pub(crate) fn plain(&self, path: &KeyPath<'_>, leases: bool, counts: bool) -> Vec<Vec<u8>> {

@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::root_of_beginning;
+use tidegate_store::revisions::Revision;
 use tidegate_store::{
     HeldLease, Hours, KeyPath, Listing, OwnedKey, Page, Select, StoreError, Usage,
 };
 
 use crate::error::garbled;
 use crate::inner::Inner;
+use crate::known::Known;
 use crate::options::Clock;
 use crate::request::Request;
 use crate::wire;
@@ -85,12 +87,24 @@ impl Inner {
         unseen: bool,
     ) -> Result<bool, StoreError> {
         let revision = self.revision().await?;
-        let Ok(path) = KeyPath::stored(key, revision.plan.levels()) else {
+        if KeyPath::stored(key, revision.plan.levels()).is_err() {
             return Ok(false);
-        };
+        }
         if self.shared.clock == Clock::Server && !unseen {
             return Ok(true);
         }
+        self.look_at(&revision, key, now).await
+    }
+
+    /// Whether the row of `key` matters. What was due of its root is dealt with.
+    async fn look_at(
+        &self,
+        revision: &Revision<Arc<Known>>,
+        key: &[u8],
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let path = KeyPath::stored(key, revision.plan.levels());
+        let path = path.map_err(|_| garbled("a key of no level"))?;
         let look = wire::command::look(&path, now, &[], self.shared.clock);
         let mut request = Request::new(&revision.plan, &path, now, look, &self.names);
         match self.query(&revision.known, &mut request).await? {
@@ -143,7 +157,9 @@ impl Inner {
             Some(after) => UsagePlace::read(after, &self.names)?,
             None => UsagePlace::default(),
         };
-        let plan = self.revision().await?.plan.clone();
+        let revision = self.revision().await?;
+        let plan = &revision.plan;
+        let refunds = plan.limits().iter().any(|limit| limit.refund_on_expiry);
         let beginning = match wanted.select {
             Select::Key(key) => match KeyPath::stored(key, plan.levels()) {
                 Ok(path) => (path.root(), true),
@@ -157,6 +173,8 @@ impl Inner {
         };
         let (mut page, mut looked_at) = (Page::empty(), 0);
         let (mut roots, mut is_last) = (VecDeque::new(), false);
+        // Of the root at hand what was due is noted.
+        let mut is_noted = !refunds;
         loop {
             if place.within.is_none() {
                 if roots.is_empty() && !is_last {
@@ -169,6 +187,7 @@ impl Inner {
                     Some(root) => place = UsagePlace::at(root),
                     None => return Ok(page),
                 }
+                is_noted = !refunds;
             }
             if page.items.len() >= wanted.most || looked_at >= LOOKED_AT {
                 page.next = Some(place.write(&self.names));
@@ -177,16 +196,22 @@ impl Inner {
             let most = (wanted.most - page.items.len()).min(AT_ONCE);
             let after = place.within.as_deref().unwrap_or_default();
             let arguments = used::query(after, hours, most, plan.usage(), at);
-            let (link, keys) = (&self.shared.link, self.names.usage(&place.root));
+            let (link, keys) = (&self.shared.link, self.names.usage_and_due(&place.root));
             let answer = link
                 .call(&self.shared.scripts.used, &keys, &arguments)
                 .await?;
-            let (more, records) = used::read(answer)?;
-            let records = records.into_iter();
+            let used = used::read(answer)?;
+            if used.is_due && !is_noted {
+                // One that cannot be looked at, now or ever, keeps no other from being listed.
+                let _ = self.look_at(&revision, &place.root, wanted.now).await;
+                is_noted = true;
+                continue;
+            }
+            let records = used.records.into_iter();
             page.items
                 .extend(records.filter(|used| used.amount > 0 && wanted.takes(used.key.bytes())));
             looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
-            place.within = more;
+            place.within = used.more;
         }
     }
 

@@ -11,7 +11,7 @@ use tidegate_conformance::TableExt;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::core::{Payment, Span};
-use tidegate_store::{Hours, Plan, PlanLimit, Select, Usage};
+use tidegate_store::{Ending, Hours, Plan, PlanLimit, Select, Usage};
 
 const ROOTS: usize = 600;
 
@@ -25,6 +25,11 @@ fn counting(server: &RedisServer) -> Fixture {
 
 /// The same, kept for so many hours.
 fn counting_for(server: &RedisServer, clock: Clock, hours: u64) -> Fixture {
+    counting_by(server, clock, hours, false)
+}
+
+/// The same; `refunds`: what a lease took comes back as it expires.
+fn counting_by(server: &RedisServer, clock: Clock, hours: u64, refunds: bool) -> Fixture {
     let limit = PlanLimit {
         name: "calls".into(),
         uid: 0,
@@ -32,7 +37,7 @@ fn counting_for(server: &RedisServer, clock: Clock, hours: u64) -> Fixture {
         level: 0,
         payment: Payment::Prepaid,
         shadow: false,
-        refund_on_expiry: false,
+        refund_on_expiry: refunds,
         adaptive: None,
     };
     let plan = Plan::new(0, 1, vec![limit], KEEP);
@@ -240,4 +245,41 @@ fn what_is_used_as_a_connection_is_lost_is_listed() {
     let told = told.map(|used| String::from_utf8_lossy(used.key.bytes()).into_owned());
     let told: BTreeSet<_> = told.collect();
     assert!(used.is_subset(&told), "{:?}", used.difference(&told));
+}
+
+/// What it gives back was noted by whatever asked for its root next, and by nothing that lists.
+#[test]
+fn what_an_expired_lease_gives_back_is_not_listed_as_used() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let fixture = counting_by(&server, Clock::Caller, 48, true);
+    let amounts = |fixture: &Fixture| -> Vec<u64> {
+        let told = listed(fixture, 2, |_| {}).into_iter();
+        told.map(|used| used.amount).collect()
+    };
+    for key in [b"a", b"b", b"c"] {
+        let lease = fixture.lease(key, &[5], SECOND).lease;
+        assert!(lease.is_some());
+    }
+    assert!(fixture.admits(b"b", &[2]));
+    assert_eq!(amounts(&fixture), [5, 7, 5]);
+    fixture.set_now(fixture.now() + Span::from_micros(2 * SECOND));
+    assert_eq!(amounts(&fixture), [2]);
+}
+
+/// A lease that nobody ended was forgotten while what it gave back was still to be noted.
+#[test]
+fn a_lease_is_known_for_as_long_as_what_it_gives_back_was_used() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let fixture = counting_by(&server, Clock::Server, 48, true);
+    let mut connection = connect(&server);
+    let mut kept = || -> i64 { ask(&mut connection, &["PTTL", "{tidegate:t:k}:b"]) };
+    let lease = fixture.lease(b"k", &[5], SECOND).lease.expect("it fits");
+    assert!(kept() > 48 * 3_600_000);
+    let settled = Ending::Settle(&[Some(3)]);
+    fixture.end(b"k", lease.id, settled).expect("held");
+    assert!(kept() <= 48 * 3_600_000);
 }

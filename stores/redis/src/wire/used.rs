@@ -34,8 +34,17 @@ pub(crate) fn query(
     ]
 }
 
-/// The place behind which there may be more, if any, and what was found.
-pub(crate) fn read(answer: Value) -> Result<(Option<Vec<u8>>, Vec<Usage>), StoreError> {
+/// Some of what was used under a root.
+pub(crate) struct Used {
+    /// The place behind which there may be more, if any.
+    pub(crate) more: Option<Vec<u8>>,
+    /// A lease of the root is due, and what it gives back may not be noted yet.
+    pub(crate) is_due: bool,
+    /// What was found.
+    pub(crate) records: Vec<Usage>,
+}
+
+pub(crate) fn read(answer: Value) -> Result<Used, StoreError> {
     let Value::Array(values) = answer else {
         return Err(garbled("no usage"));
     };
@@ -44,6 +53,7 @@ pub(crate) fn read(answer: Value) -> Result<(Option<Vec<u8>>, Vec<Usage>), Store
         Some(Value::BulkString(field)) => Some(field),
         _ => None,
     };
+    let is_due = matches!(values.next(), Some(Value::Int(1)));
     let mut records = Vec::new();
     while let (Some(Value::BulkString(field)), Some(amount)) = (values.next(), values.next()) {
         // What was evicted or dropped meanwhile is none.
@@ -52,7 +62,11 @@ pub(crate) fn read(answer: Value) -> Result<(Option<Vec<u8>>, Vec<Usage>), Store
             records.push(record.ok_or_else(|| garbled("no record of usage"))?);
         }
     }
-    Ok((more, records))
+    Ok(Used {
+        more,
+        is_due,
+        records,
+    })
 }
 
 fn record(field: &[u8], amount: &[u8]) -> Option<Usage> {
