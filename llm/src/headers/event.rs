@@ -11,18 +11,23 @@ use crate::when::Received;
 /// Longer events are not read.
 const LONGEST_EVENT: usize = 64 << 10;
 
-/// A limit's name and the values that it has, in the words of the headers that say the same.
-fn words(limit: &Value) -> Option<(String, [(&'static str, Option<String>); 3])> {
-    let name = limit["name"].as_str()?.replace('_', "-");
+/// The headers that say the same of a limit: names and values.
+fn headers_of(limit: &Value) -> Vec<(String, String)> {
+    let Some(name) = limit["name"].as_str() else {
+        return Vec::new();
+    };
+    let name = name.replace('_', "-");
     let amount = |word: &str| limit[word].as_number().map(ToString::to_string);
     let reset = limit["reset_seconds"].as_f64();
-    let reset = reset.map(|seconds| format!("{seconds:.9}s"));
-    let words = [
+    let said = [
         ("limit", amount("limit")),
         ("remaining", amount("remaining")),
-        ("reset", reset),
+        ("reset", reset.map(|seconds| format!("{seconds:.9}s"))),
     ];
-    Some((name, words))
+    let headers = said
+        .into_iter()
+        .filter_map(|(word, value)| Some((format!("x-ratelimit-{word}-{name}"), value?)));
+    headers.collect()
 }
 
 impl Signals {
@@ -55,13 +60,10 @@ impl Signals {
         }
         let mut headers = HeaderMap::new();
         let limits = event["rate_limits"].as_array().into_iter().flatten();
-        for (name, words) in limits.take(MOST_OBSERVATIONS).filter_map(words) {
-            for (word, value) in words {
-                let header = HeaderName::try_from(format!("x-ratelimit-{word}-{name}"));
-                let value = value.and_then(|value| HeaderValue::try_from(value).ok());
-                if let (Ok(header), Some(value)) = (header, value) {
-                    headers.insert(header, value);
-                }
+        for (name, value) in limits.take(MOST_OBSERVATIONS).flat_map(headers_of) {
+            let (name, value) = (HeaderName::try_from(name), HeaderValue::try_from(value));
+            if let (Ok(name), Ok(value)) = (name, value) {
+                headers.insert(name, value);
             }
         }
         Self::read(Provider::OpenAi, &headers, received)

@@ -4,8 +4,7 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -175,7 +174,30 @@ fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
 /// is asked for. It is for one connection.
 struct Gate {
     port: u16,
-    holds: Arc<AtomicBool>,
+    holds: Arc<Holds>,
+}
+
+/// Whether no answer passes, and who is told when one may.
+#[derive(Default)]
+struct Holds(Mutex<bool>, Condvar);
+
+impl Holds {
+    fn set(&self, holds: bool) {
+        *self.0.lock().expect("not poisoned") = holds;
+        self.1.notify_all();
+    }
+
+    fn now(&self) -> bool {
+        *self.0.lock().expect("not poisoned")
+    }
+
+    fn wait(&self) {
+        let holds = self.0.lock().expect("not poisoned");
+        let _passed = self
+            .1
+            .wait_while(holds, |holds| *holds)
+            .expect("not poisoned");
+    }
 }
 
 impl Gate {
@@ -183,7 +205,7 @@ impl Gate {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let there = ("127.0.0.1", server.port());
-        let holds = Arc::<AtomicBool>::default();
+        let holds = Arc::<Holds>::default();
         let held = Arc::clone(&holds);
         thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
@@ -196,17 +218,17 @@ impl Gate {
 }
 
 /// Carries bytes both ways until one of them ends.
-fn pass(client: TcpStream, server: TcpStream, holds: Arc<AtomicBool>) {
+fn pass(client: TcpStream, server: TcpStream, holds: Arc<Holds>) {
     let twin = |stream: &TcpStream| stream.try_clone().expect("a twin");
     let (mut from, mut to) = (twin(&client), twin(&server));
     let held = Arc::clone(&holds);
     thread::spawn(move || {
         let (mut bytes, mut sent) = ([0; 65_536], Vec::<u8>::new());
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            if held.load(Ordering::SeqCst) {
+            if held.now() {
                 sent.extend(&bytes[..count]);
                 let calls = sent.windows(5).filter(|&word| word == b"FCALL").count();
-                held.store(calls < 2, Ordering::SeqCst);
+                held.set(calls < 2);
             }
             if to.write_all(&bytes[..count]).is_err() {
                 break;
@@ -217,9 +239,7 @@ fn pass(client: TcpStream, server: TcpStream, holds: Arc<AtomicBool>) {
     thread::spawn(move || {
         let mut bytes = [0; 65_536];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            while holds.load(Ordering::SeqCst) {
-                thread::yield_now();
-            }
+            holds.wait();
             if to.write_all(&bytes[..count]).is_err() {
                 break;
             }
@@ -248,9 +268,9 @@ fn what_a_key_uses_first_is_counted_in_one_trip() {
     // Whatever functions there are, they are known from here on.
     assert!(fixture.admits(b"a", &[1]));
     let mut monitor = Monitor::start(&server);
-    gate.holds.store(true, Ordering::SeqCst);
+    gate.holds.set(true);
     assert!(fixture.admits(b"b", &[1]));
-    assert!(!gate.holds.load(Ordering::SeqCst));
+    assert!(!gate.holds.now());
     assert!(fixture.admits(b"b", &[1]));
     assert_eq!(monitor.functions(&server), ["root", "bucket", "bucket"]);
     let listing = fixture.listing(Select::All, 10, None);
