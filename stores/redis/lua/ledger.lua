@@ -359,15 +359,15 @@ local function save_ledger(followed)
   if request.clock == 'caller' then return write_head() end
   local keep = plan.keep
   if plan.usage and plan.refunds then
-    -- What a lease gives back that expires is noted by whoever comes next, or lists what was used: if
-    -- none of the first that are due is held, none is.
-    local members = redis.call('ZRANGE', DUE, '0', '15')
-    local is_held = #members == 16
-    for _, member in ipairs(members) do
+    -- What a lease gives back that expires is noted by whoever comes next, or lists what was used. So
+    -- many are looked at: where one of them is held, the ledger stays for as long as what it used.
+    for _, member in ipairs(redis.call('ZRANGE', DUE, '0', '63')) do
       local record = #member == 24 and redis.call('HGET', LEDGER, 'l' .. string.sub(member, 9))
-      if record and string.byte(record) % COUNTED == LIVE then is_held = true end
+      if record and string.byte(record) % COUNTED == LIVE then
+        keep = max(keep, plan.usage[1] + 3600000000)
+        break
+      end
     end
-    if is_held then keep = max(keep, plan.usage[1] + 3600000000) end
   end
   local forget_at = later(tonumber(last[2]), keep)
   read_head().kept_until = forget_at
