@@ -188,7 +188,7 @@ fn fault(error: &BuildError, names: &str) -> LimitFault {
         BuildError::UnknownLimit { name, .. } => (
             name.as_str(),
             "no policy that this is for has such a limit".to_owned(),
-            format!("there is {names}; a limit that only this key is to have says `added`"),
+            format!("there is {names}; a limit of one key's own says `added`"),
         ),
         BuildError::Limit {
             limit,

@@ -52,20 +52,16 @@ impl Inner {
     }
 
     async fn enter(&self, root: &[u8], keep: Span, now: Timestamp) -> Result<(), StoreError> {
-        let entered = self.call_enter(root, keep, now).await;
+        let keep = keep.as_micros().min(1 << 53).to_string();
+        let arguments = [root.into(), keep.into_bytes().into(), self.instant(now)];
+        let (link, keys) = (&self.shared.link, self.names.counted_roots());
+        let entered = link.call(&self.shared.scripts.root, &keys, &arguments);
+        let entered = entered.await.map(drop);
         match entered {
             Ok(()) => self.entered.note(root, now),
             Err(_) => self.entered.note_failure(),
         }
         entered
-    }
-
-    async fn call_enter(&self, root: &[u8], keep: Span, now: Timestamp) -> Result<(), StoreError> {
-        let keep = keep.as_micros().min(1 << 53).to_string();
-        let arguments = [root.into(), keep.into_bytes().into(), self.instant(now)];
-        let (link, keys) = (&self.shared.link, self.names.counted_roots());
-        let entered = link.call(&self.shared.scripts.root, &keys, &arguments);
-        entered.await.map(drop)
     }
 
     /// The next roots that begin so, or are called so, behind one of them.

@@ -6,12 +6,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
-use support::{Fixture, ask, connect, hourly, machine_time, open, plan, rate, slots};
+use support::{Fixture, ask, connect, hourly, machine_time, open, open_at, plan, rate, slots};
 use tidegate_conformance::TableExt as _;
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_redis::{Clock, Options, RedisStore};
+use tidegate_redis::Clock;
 use tidegate_store::core::{Rule, Span};
 use tidegate_store::{Ending, Hours, Select, Verb};
 
@@ -255,12 +254,7 @@ fn what_a_key_uses_first_is_counted_in_one_trip() {
         return;
     };
     let gate = Gate::before(&server);
-    let options = Options {
-        deadline: Duration::from_secs(30),
-        ..Options::default()
-    };
-    let url = format!("redis://127.0.0.1:{}", gate.port);
-    let store = RedisStore::open(&url, options).expect("a server");
+    let store = open_at(&format!("redis://127.0.0.1:{}", gate.port), Clock::Server);
     let day = Span::from_secs(86_400);
     let plan = Arc::unwrap_or_clone(plan(0, 1, &[(0, rate(1, 9))]));
     let plan = Arc::new(plan.counting_usage(Some(day)));

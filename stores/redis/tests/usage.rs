@@ -75,6 +75,13 @@ fn table_size(connection: &mut Connection) -> String {
     behind.chars().take(24).collect()
 }
 
+/// The keys of all that is listed, in pages of `most`.
+fn keys(fixture: &Fixture, most: usize) -> Vec<String> {
+    let told = listed(fixture, most, |_| {}).into_iter();
+    told.map(|used| String::from_utf8_lossy(used.key.bytes()).into_owned())
+        .collect()
+}
+
 /// Sums are made of it: the server's own table shrank between two pages, and a record came again.
 #[test]
 fn each_record_is_listed_once_while_the_server_s_own_table_shrinks() {
@@ -123,11 +130,7 @@ fn usage_is_listed_whichever_of_its_keys_the_server_has_dropped() {
     };
     let fixture = counting(&server);
     let mut connection = connect(&server);
-    let keys = || {
-        let told = listed(&fixture, 2, |_| {}).into_iter();
-        let keys = told.map(|used| String::from_utf8_lossy(used.key.bytes()).into_owned());
-        keys.collect::<Vec<_>>().join(" ")
-    };
+    let keys = || keys(&fixture, 2).join(" ");
     for key in [b"a", b"b", b"c"] {
         assert!(fixture.admits(key, &[1]));
     }
@@ -160,10 +163,7 @@ fn after_a_loss_each_process_has_what_it_uses_listed() {
     };
     let (first, second) = (counting(&server), counting(&server));
     let mut connection = connect(&server);
-    let lists = |key: &str| {
-        let told = listed(&first, 10, |_| {});
-        told.iter().any(|used| used.key.bytes() == key.as_bytes())
-    };
+    let lists = |key: &str| keys(&first, 10).iter().any(|listed| listed == key);
     assert!(first.admits(b"a", &[1]) && second.admits(b"b", &[1]));
     assert!(lists("a") && lists("b"));
     let _: Value = ask(&mut connection, &["FLUSHALL"]);
@@ -194,9 +194,7 @@ fn a_root_is_listed_for_as_long_as_who_keeps_its_usage_longest() {
         fixture.set_now(fixture.now() + Span::from_micros(4 * 86_400 * SECOND));
     }
     assert!(short.admits(b"b", &[1]));
-    let told = listed(&long, 10, |_| {});
-    let keys: Vec<&[u8]> = told.iter().map(|used| used.key.bytes()).collect();
-    assert_eq!(keys, [b"a", b"b"]);
+    assert_eq!(keys(&long, 10), ["a", "b"]);
 }
 
 /// Roots that are over go as others are entered, new or not: else each of them is asked for, listing
@@ -241,9 +239,7 @@ fn what_is_used_as_a_connection_is_lost_is_listed() {
             used.insert(key);
         }
     }
-    let told = listed(&fixture, 100, |_| {}).into_iter();
-    let told = told.map(|used| String::from_utf8_lossy(used.key.bytes()).into_owned());
-    let told: BTreeSet<_> = told.collect();
+    let told: BTreeSet<_> = keys(&fixture, 100).into_iter().collect();
     assert!(used.is_subset(&told), "{:?}", used.difference(&told));
 }
 

@@ -7,12 +7,16 @@ use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::{Clock, Options, RedisStore};
 
 pub fn open(server: &RedisServer, clock: Clock) -> RedisStore {
+    open_at(&server.url(), clock)
+}
+
+pub fn open_at(url: &str, clock: Clock) -> RedisStore {
     let options = Options {
         clock,
         deadline: std::time::Duration::from_secs(30),
         ..Options::default()
     };
-    RedisStore::open(&server.url(), options).expect("a server")
+    RedisStore::open(url, options).expect("a server")
 }
 
 /// A connection of the test's own.
