@@ -5,7 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::servers::{process, signal};
+use tidegate_conformance::Paused;
+
+use crate::servers::process;
 
 /// A process that holds, or will.
 pub struct Holder {
@@ -44,8 +46,9 @@ impl Holder {
         self.hears()
     }
 
-    pub fn signal(&self, name: &str) {
-        signal(name, self.child.id());
+    /// It stands still until what this returns is dropped.
+    pub fn pause(&self) -> Paused {
+        Paused::new(self.child.id())
     }
 
     /// At any instruction.

@@ -32,28 +32,28 @@ fn a_paused_holders_late_write_is_refused_by_a_store_that_checks_the_fence() {
     };
     let register = Register::new(&server);
     let ttl = Duration::from_secs(2);
-    let mut paused = Holder::start(&server.url(), ttl);
-    let first: u64 = paused.ask("acquire").parse().expect("a fence");
-    assert_eq!(paused.ask("write before"), "true");
+    let mut holder = Holder::start(&server.url(), ttl);
+    let first: u64 = holder.ask("acquire").parse().expect("a fence");
+    assert_eq!(holder.ask("write before"), "true");
     // It was sure when it looked.
-    paused.signal("STOP");
+    let paused = holder.pause();
     let second = acquire(&semaphore(&server.url(), 1, Duration::from_secs(60)));
     assert!(second.fence() > first);
     assert!(register.write(second.fence(), "second"));
-    paused.tell("write late");
-    paused.signal("CONT");
-    assert_eq!(paused.hears(), "false", "its write is refused");
+    holder.tell("write late");
+    drop(paused);
+    assert_eq!(holder.hears(), "false", "its write is refused");
     assert_eq!(register.value(), "second");
-    assert_eq!(paused.ask("sure"), "false");
-    let loss = paused.ask("lost");
+    assert_eq!(holder.ask("sure"), "false");
+    let loss = holder.ask("lost");
     assert!(loss.starts_with("Some("), "{loss}");
-    let told = paused.ask("release");
+    let told = holder.ask("release");
     assert!(told.starts_with("Some(Err("), "{told}");
     assert!(
         second.confirm().wait().expect("an answer"),
         "the slot is the second's"
     );
-    paused.kill();
+    holder.kill();
 }
 
 /// How long after its instant a slot may be granted, by the server's clock: who waits

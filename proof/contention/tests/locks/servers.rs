@@ -123,10 +123,3 @@ pub fn process(verb: &str, url: &str, slots: u64, ttl: Duration) -> Command {
     process.args(["--ttl", &ttl.as_millis().to_string()]);
     process
 }
-
-/// Sends a signal to a process that the test has started.
-pub fn signal(name: &str, pid: u32) {
-    let mut kill = Command::new("kill");
-    let sent = kill.arg(format!("-{name}")).arg(pid.to_string()).status();
-    assert!(sent.expect("kill runs").success(), "{name} to {pid}");
-}
