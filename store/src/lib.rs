@@ -95,4 +95,4 @@ pub use store::{Abilities, AtomicBuckets, Cleared, Store, Table, TableBounds};
 pub use store_future::{Responder, StoreFuture, Wake, response_channel};
 pub use tidegate_core as core;
 pub use timer::{Alarm, Timer, TimerHandler};
-pub use usage::{Hour, Hours, Usage, UsageChange};
+pub use usage::{Hour, Hours, RootsOnPage, Usage, UsageChange};

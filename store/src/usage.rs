@@ -14,10 +14,13 @@
 //! hour. It is kept for as long as the plan says from the end of its hour on. Days and months
 //! are sums of hours, made by who reads.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_core::{Span, Timestamp};
 
+use crate::key::root_of;
+use crate::listing::Page;
 use crate::owned::OwnedKey;
 
 /// An hour of the epoch: 0 is the first of 1970, in UTC.
@@ -110,6 +113,27 @@ pub struct Usage {
     pub hour: Hour,
     /// How much: at most 2^63 - 1, which more stays.
     pub amount: u64,
+}
+
+/// The roots on a page of usage, while it is made: under each, what has expired gives back what it
+/// does before its records are told, and the page is read again. The page may come to have others
+/// then.
+#[derive(Debug, Default)]
+pub struct RootsOnPage(BTreeSet<OwnedKey>);
+
+impl RootsOnPage {
+    /// Those that were not on the page when it was read before, in order. Its set has so many
+    /// levels.
+    pub fn new_on(&mut self, page: &Page<Usage>, levels: usize) -> Vec<OwnedKey> {
+        let roots = page
+            .items
+            .iter()
+            .map(|used| root_of(used.key.bytes(), levels));
+        let roots: BTreeSet<OwnedKey> = roots.map(OwnedKey::new).collect();
+        let new: Vec<OwnedKey> = roots.difference(&self.0).cloned().collect();
+        self.0.extend(new.iter().cloned());
+        new
+    }
 }
 
 /// What a command changes of a record, in the step of the command.

@@ -17,7 +17,7 @@ use tidegate_store::revisions::{Revision, Revisions};
 use tidegate_store::{
     Abilities, Change, Command, Count, Defined, Definition, Definitions, Event, Execution,
     Follower, Hours, KeyCommand, Listing, LocalDefinitions, Op, Out, OwnedKey, Page, Plan, Reply,
-    Store, StoreError, StoreFuture, Table, Usage, usage,
+    RootsOnPage, Store, StoreError, StoreFuture, Table, Usage, usage,
 };
 
 /// Random commands in a run.
@@ -86,7 +86,7 @@ impl TableKept {
         &self,
         wanted: &Listing<'_>,
         hours: Hours,
-        plan: Option<&Plan>,
+        plan: &Plan,
     ) -> Result<Page<Usage>, StoreError> {
         let mut page = Page::empty();
         let behind = match wanted.after {
@@ -95,8 +95,7 @@ impl TableKept {
             None => Unbounded,
         };
         for (place, (used, over_at)) in self.usage.range::<[u8], _>((behind, Unbounded)) {
-            let plan_says = plan.is_some_and(|plan| plan.usage_is_over(used.hour, wanted.now));
-            let is_over = *over_at <= wanted.now || plan_says;
+            let is_over = *over_at <= wanted.now || plan.usage_is_over(used.hour, wanted.now);
             let is_kept = used.amount > 0 && !is_over;
             if is_kept && hours.has(used.hour) && wanted.takes(used.key.bytes()) {
                 page.items.push(used.clone());
@@ -249,6 +248,22 @@ impl MapTable {
         }
     }
 
+    fn usage(&self, listing: &Listing<'_>, hours: Hours) -> Result<Page<Usage>, StoreError> {
+        let mut roots = RootsOnPage::default();
+        loop {
+            let revision = self.revision();
+            let page = self.kept.lock().usage(listing, hours, &revision.plan)?;
+            let new = roots.new_on(&page, listing.levels);
+            if new.is_empty() {
+                return Ok(page);
+            }
+            for root in new {
+                let look = revision.look(root.bytes(), listing.now);
+                self.one(&look.expect("a row has a root"))?;
+            }
+        }
+    }
+
     fn count(&self) -> usize {
         let kept = self.kept.lock();
         kept.roots.values().map(|root| root.rows.len()).sum()
@@ -273,11 +288,7 @@ impl Table for MapTable {
                 Ok(Reply::Done)
             }
             Op::ListKeys(_) | Op::ListLeases(_) => Err(StoreError::CannotList),
-            Op::ListUsage(listing, hours) => {
-                let plan = self.revisions.newest_plan();
-                let page = self.kept.lock().usage(&listing, hours, plan.as_deref());
-                page.map(Reply::Usage)
-            }
+            Op::ListUsage(listing, hours) => self.usage(&listing, hours).map(Reply::Usage),
             Op::Count => Ok(Reply::Count(Count {
                 keys: self.count(),
                 leases: None,

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use tidegate_core::Timestamp;
+
 use crate::adopted::Adopted;
+use crate::command::{KeyCommand, Verb};
+use crate::key::KeyPath;
 use crate::plan::Plan;
 
 /// A plan as the backend knows it.
@@ -17,4 +21,20 @@ pub struct PlanRevision {
     /// Whether the plan says which keys have limits of their own: one that was
     /// read from the backend does not, their rows do.
     pub knows_keys: bool,
+}
+
+impl PlanRevision {
+    /// A command that does what every command does first under the root of `key`, and nothing
+    /// else: it ends the leases that have expired. `None` if the key is none under the plan's
+    /// levels.
+    #[must_use]
+    pub fn look<'c>(&'c self, key: &'c [u8], now: Timestamp) -> Option<KeyCommand<'c>> {
+        Some(KeyCommand {
+            plan: &self.plan,
+            key: KeyPath::stored(key, self.plan.levels()).ok()?,
+            now,
+            calendars: &self.adopted.calendars,
+            verb: Verb::Peek { amounts: &[] },
+        })
+    }
 }

@@ -560,7 +560,11 @@ impl Inner {
         }
         let plan = self.changes.newest_plan()?;
         let gives_back = plan.limits().iter().any(|limit| limit.refund_on_expiry);
-        let longer = if gives_back { LONGEST_DEBT } else { Span::ZERO };
+        let longer = match gives_back {
+            // Its refund is noted in what was used, too, for as long as that is kept.
+            true => LONGEST_DEBT.max(plan.usage().unwrap_or_default()),
+            false => Span::ZERO,
+        };
         ends(due + plan.keep() + longer)
     }
 

@@ -8,6 +8,7 @@
 //! which leases are due (an id is a secret, and in no page's end), or the key of an hour's usage
 //! with the limit in it that was last.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
@@ -16,15 +17,15 @@ use sha2::{Digest, Sha256};
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
-use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, held_lease};
+use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, OwnedKeyCommand, held_lease};
 use tidegate_store::{HeldLease, Hours, Listing, OwnedKey, Page, Plan, Select, StoreError, Usage};
 
 use crate::connection::Found;
 use crate::error::{Trouble, garbled};
 use crate::inner::Inner;
 use crate::item::{
-    INDEX, Item, LeaseItem, at, bytes, found_bytes, is_spent, number, read_at, read_bytes,
-    read_number, used,
+    INDEX, Item, LeaseItem, RootItem, at, bytes, found_bytes, is_spent, number, read_at,
+    read_bytes, read_number, used,
 };
 use crate::keys::{self, Key, LEASE, ROW, USAGE};
 use crate::trips::RootPlace;
@@ -62,7 +63,7 @@ impl Inner {
             let start = from.take();
             let found = match &only {
                 Some(place) => self.items_of(place, &[ROW], start, most).await?,
-                None => self.scan_items(ROW, start, most).await?,
+                None => self.scan_rows(start, most).await?,
             };
             for item in &found.items {
                 if page.items.len() == wanted.most {
@@ -207,17 +208,53 @@ impl Inner {
         Ok(page)
     }
 
+    /// A page of usage, once what has expired under the roots that were passed has given back what
+    /// it does.
     pub(crate) async fn usage(
-        &self,
+        self: &Arc<Self>,
         wanted: &Listing<'_>,
         hours: Hours,
-        plan: &Plan,
+    ) -> Result<Page<Usage>, Trouble> {
+        let revision = self.revision().await?;
+        let mut looked_at = BTreeSet::new();
+        loop {
+            let mut due = BTreeSet::new();
+            let page = self.kept_usage(wanted, (hours, &revision.plan), &mut due);
+            let page = page.await?;
+            let new: Vec<_> = due.difference(&looked_at).cloned().collect();
+            if new.is_empty() {
+                return Ok(page);
+            }
+            for root in new {
+                if let Some(look) = revision.look(root.bytes(), wanted.now) {
+                    // One that cannot be looked at, now or ever, keeps no other from being listed.
+                    let look = OwnedKeyCommand::of(&look);
+                    let _ = Arc::clone(self).try_until_told(look, None).await;
+                }
+                looked_at.insert(root);
+            }
+        }
+    }
+
+    /// A page of usage as it is kept, and the roots that were passed whose leases are due.
+    async fn kept_usage(
+        &self,
+        wanted: &Listing<'_>,
+        (hours, plan): (Hours, &Plan),
+        due: &mut BTreeSet<OwnedKey>,
     ) -> Result<Page<Usage>, Trouble> {
         let which = (wanted, hours, plan);
         let (only, beginning) = match wanted.select {
             Select::Key(key) => (Some(self.place_of(key).await?), keys::used_by(key)),
             select => (self.only_root(select).await?, vec![USAGE]),
         };
+        let now = self.now_for(wanted.now);
+        if let Some(place) = &only
+            && let Some(row) = self.shared.connection.get(&place.own()).await?
+            && RootItem::read(&row)?.due.is_some_and(|due| due <= now)
+        {
+            due.insert(OwnedKey::new(&place.root));
+        }
         let (mut from, mut page) = (None, Page::empty());
         if let Some(after) = wanted.after {
             let UsedSpot { key, limit } = self.read_used(after)?;
@@ -239,10 +276,12 @@ impl Inner {
             let start = from.take();
             let found = match &only {
                 Some(place) => self.items_of(place, &beginning, start, most).await?,
-                None => self.scan_items(USAGE, start, most).await?,
+                None => self.scan_usage(now, start, most).await?,
             };
             for item in &found.items {
-                if !self.list_used(item, "", which, &mut page)? {
+                if read_bytes(item, "sk")? == keys::root_row() {
+                    due.insert(OwnedKey::new(&self.key_of(item)?));
+                } else if !self.list_used(item, "", which, &mut page)? {
                     return Ok(page);
                 }
             }
@@ -321,12 +360,34 @@ impl Inner {
         scan.expression_attribute_values(":r", bytes(keys::roots(&self.set)))
     }
 
-    /// Items of a kind of the set, of whatever root.
-    async fn scan_items(&self, kind: u8, from: Option<Item>, most: i32) -> Result<Found, Trouble> {
+    /// Rows of the set, of whatever root.
+    async fn scan_rows(&self, from: Option<Item>, most: i32) -> Result<Found, Trouble> {
         let page = self.shared.connection.scan(|scan| {
             self.of_this_set(scan)
                 .filter_expression("begins_with(pk, :r) AND begins_with(sk, :k)")
-                .expression_attribute_values(":k", bytes([kind]))
+                .expression_attribute_values(":k", bytes([ROW]))
+                .set_exclusive_start_key(from.clone())
+                .limit(most)
+        });
+        Ok(page.await?.0)
+    }
+
+    /// What was used in the set, of whatever root, and the rows of roots whose leases are due,
+    /// which are passed in any case: before what their keys have used.
+    async fn scan_usage(
+        &self,
+        now: Timestamp,
+        from: Option<Item>,
+        most: i32,
+    ) -> Result<Found, Trouble> {
+        let page = self.shared.connection.scan(|scan| {
+            self.of_this_set(scan)
+                .filter_expression(
+                    "begins_with(pk, :r) AND (begins_with(sk, :u) OR (sk = :k AND d <= :now))",
+                )
+                .expression_attribute_values(":u", bytes([USAGE]))
+                .expression_attribute_values(":k", bytes(keys::root_row()))
+                .expression_attribute_values(":now", number(now.as_micros()))
                 .set_exclusive_start_key(from.clone())
                 .limit(most)
         });

@@ -98,8 +98,7 @@ impl Commands for Inner {
         listing: OwnedListing,
         hours: Hours,
     ) -> Result<Page<Usage>, StoreError> {
-        let plan = Arc::clone(&self.revision().await.map_err(Trouble::told)?.plan);
-        let page = self.usage(&listing.lend(), hours, &plan).await;
+        let page = self.usage(&listing.lend(), hours).await;
         page.map_err(Trouble::told)
     }
 

@@ -598,6 +598,14 @@ impl Shard {
         }
     }
 
+    /// Ends the leases that have expired, as any command would before it is decided.
+    pub(crate) fn end_expired(&mut self, now: Timestamp, capacity: &Capacity) {
+        let now = self.instant(now, &[], capacity);
+        let plan = Arc::clone(&self.plan);
+        // Only an older plan is an error.
+        let _ = self.prepare(&plan, now, &[], capacity);
+    }
+
     /// Whether the rows can be told `now`.
     #[inline]
     fn in_reach(&self, now: Timestamp) -> bool {

@@ -11,14 +11,15 @@ use mysql_async::{Params, Value};
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
-use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, PlanRevision, held_lease};
+use tidegate_store::optimistic::{
+    Clock, KeptRow, ListedRow, OwnedKeyCommand, PlanRevision, held_lease,
+};
 use tidegate_store::{HeldLease, Hour, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
 
 use crate::error::{Trouble, garbled};
 use crate::inner::Inner;
 use crate::names;
-use crate::sql::AT_START;
-use crate::sql::Place;
+use crate::sql::{AT_START, Place, marks};
 
 /// So many rows or leases are looked at for one page.
 const LOOKED_AT: usize = 1_024;
@@ -331,6 +332,46 @@ impl Inner {
         self.shared
             .query(&sql, Params::Positional(parameters))
             .await
+    }
+}
+
+impl Inner {
+    /// Ends the leases under these roots that have expired; whether there were any.
+    pub(crate) async fn end_expired(
+        self: &Arc<Self>,
+        roots: &[OwnedKey],
+        now: Timestamp,
+    ) -> Result<bool, Trouble> {
+        let Place { prefix, table } = self.place();
+        let at = match self.shared.clock {
+            Clock::Server => AT_START.to_owned(),
+            Clock::Caller => now.as_micros().to_string(),
+        };
+        let sql = format!(
+            "SELECT DISTINCT root FROM {prefix}_leases WHERE table_id = ? AND root IN ({}) \
+             AND due <= {at}",
+            marks(roots.len())
+        );
+        let names = roots.iter().map(|root| names::name(root.bytes()));
+        let names: Vec<Vec<u8>> = names.collect();
+        let parameters = std::iter::once(Value::from(table));
+        let parameters = parameters.chain(names.iter().map(Value::from)).collect();
+        let due = self.shared.query(&sql, Params::Positional(parameters));
+        let due: Vec<Vec<u8>> = due.await?;
+        if due.is_empty() {
+            return Ok(false);
+        }
+        let revision = self.revision().await?;
+        for (root, name) in roots.iter().zip(names) {
+            if due.contains(&name)
+                && let Some(look) = revision.look(root.bytes(), now)
+            {
+                // One that cannot be looked at, now or ever, keeps no other from being listed.
+                let look = OwnedKeyCommand::of(&look);
+                let _ = Arc::clone(self).try_until_told(look, None).await;
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Params, Row, Value};
 use tidegate_store::optimistic::OwnedKeyCommand;
-use tidegate_store::{KeyCommand, KeyPath, Verb};
 
 use crate::error::Trouble;
 use crate::inner::Inner;
@@ -52,19 +51,14 @@ impl Inner {
     /// Any command deals with what is due on its root; this one does nothing else.
     async fn look_at(self: &Arc<Self>, owner: &[u8]) -> Result<(), Trouble> {
         let revision = self.revision().await?;
-        let plan = &revision.plan;
-        let Ok(key) = KeyPath::stored(owner, plan.levels()) else {
-            return Ok(());
-        };
-        let calendars = revision.adopted.calendars.clone();
-        let request = OwnedKeyCommand::of(&KeyCommand {
-            plan,
-            key,
-            now: revision.adopted.at,
-            calendars: &calendars,
-            verb: Verb::Peek { amounts: &[] },
-        });
-        self.attempt(&request, None).await.map(drop)
+        let look = revision.look(owner, revision.adopted.at);
+        match look {
+            Some(look) => {
+                let look = OwnedKeyCommand::of(&look);
+                self.attempt(&look, None).await.map(drop)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Deletes from an SQL table what is spent, by the instant in this column. What others have

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, PollingLine, Waiting};
+use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::{Clock, KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
     Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
@@ -102,6 +103,15 @@ impl Commands for Inner {
     ) -> Result<Page<Usage>, StoreError> {
         let page = self.usage(&listing.lend(), hours).await;
         page.map_err(Trouble::told)
+    }
+
+    async fn end_expired(
+        self: Arc<Self>,
+        roots: Vec<OwnedKey>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let ended = Self::end_expired(&self, &roots, now).await;
+        ended.map_err(Trouble::told)
     }
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {

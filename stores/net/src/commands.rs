@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_store::core::Timestamp;
 use tidegate_store::{
     Answer, Command, HeldLease, Hours, KeyCommand, OwnedCommand, OwnedKey, OwnedListing, Page,
     StoreError, StoreFuture, Usage,
@@ -52,12 +53,22 @@ pub trait Commands: Send + Sync + Sized + 'static {
         listing: OwnedListing,
     ) -> impl Future<Output = Result<Page<HeldLease>, StoreError>> + Send;
 
-    /// A page of what was used in some hours.
+    /// A page of what was used in some hours, as it is kept.
     fn page_of_usage(
         self: Arc<Self>,
         listing: OwnedListing,
         hours: Hours,
     ) -> impl Future<Output = Result<Page<Usage>, StoreError>> + Send;
+
+    /// Ends the leases under these roots, in order, that have expired by `now`; whether there were
+    /// any. Only for a store whose listing of usage does not do so itself.
+    fn end_expired(
+        self: Arc<Self>,
+        _roots: Vec<OwnedKey>,
+        _now: Timestamp,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        std::future::ready(Ok(false))
+    }
 
     /// How many keys there are. The server may count them one by one.
     fn count(self: Arc<Self>) -> impl Future<Output = Result<usize, StoreError>> + Send;

@@ -190,6 +190,23 @@ impl Calls {
     }
 }
 
+impl Calls {
+    /// Ends the leases under these roots that have expired; whether there were any.
+    pub(crate) async fn end_expired(
+        &self,
+        roots: &[OwnedKey],
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let roots: Vec<&[u8]> = roots.iter().map(OwnedKey::bytes).collect();
+        let (now, caller) = (now.as_micros(), self.is_callers());
+        let statement = "SELECT tidegate.end_expired($1, $2, $3, $4)";
+        let arguments: [Argument<'_>; 4] = [&self.tab, &roots, &now, &caller];
+        let rows = self.link.query(statement, &arguments).await?;
+        let row = rows.first().ok_or_else(|| garbled("no answer"))?;
+        Ok(row.get(0))
+    }
+}
+
 /// A lease, by the clock of a caller for whom it is `now`.
 fn lease(row: &Row, now: Timestamp) -> Result<HeldLease, StoreError> {
     let ahead = i128::from(row.get::<_, i64>(5)) - i128::from(now.as_micros());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin, in_order};
+use tidegate_store::core::Timestamp;
 use tidegate_store::{
     Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey, OwnedListing,
     Page, Reply, StoreError, StoreFuture, Table, Usage,
@@ -107,6 +108,14 @@ impl Commands for Inner {
         hours: Hours,
     ) -> Result<Page<Usage>, StoreError> {
         self.calls.usage(&listing.lend(), hours).await
+    }
+
+    async fn end_expired(
+        self: Arc<Self>,
+        roots: Vec<OwnedKey>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.calls.end_expired(&roots, now).await
     }
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {

@@ -11,7 +11,9 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
 use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, PlanRevision, held_lease};
 use tidegate_store::revisions::Revision;
-use tidegate_store::{HeldLease, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
+use tidegate_store::{
+    HeldLease, Hours, Listing, OwnedKey, Page, RootsOnPage, Select, StoreError, Usage,
+};
 
 use crate::decide::Inner;
 use crate::error::Fault;
@@ -126,11 +128,29 @@ impl Inner {
         })
     }
 
+    /// A page of usage, once what has expired under its roots has given back what it does.
     pub(crate) fn usage(
         &self,
         wanted: &Listing<'_>,
         hours: Hours,
     ) -> Result<Page<Usage>, StoreError> {
+        let mut roots = RootsOnPage::default();
+        loop {
+            let page = self.kept_usage(wanted, hours)?;
+            let new = roots.new_on(&page, wanted.levels);
+            if new.is_empty() {
+                return Ok(page);
+            }
+            let revision = self.revision()?;
+            for root in new {
+                let look = revision.known.look(root.bytes(), wanted.now);
+                // One that cannot be looked at, now or ever, keeps no other from being listed.
+                let _ = look.map(|look| self.execute(&look));
+            }
+        }
+    }
+
+    fn kept_usage(&self, wanted: &Listing<'_>, hours: Hours) -> Result<Page<Usage>, StoreError> {
         let plan = self.revisions.newest_plan();
         self.page(wanted, kind::USAGE, |txn, record, rest, now| {
             let place = used_place(rest);

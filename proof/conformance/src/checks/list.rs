@@ -156,6 +156,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::a_lease_counts_in_the_hour_it_was_granted_however_it_is_adjusted,
     usage::what_is_repeated_is_counted_once,
     usage::an_expired_lease_stays_counted_as_its_limits_have_it,
+    usage::what_expired_leases_give_back_is_not_listed,
     usage::ancestors_have_usage_of_their_own,
     usage::a_limit_may_be_called_anything,
     usage::usage_is_kept_for_as_long_as_the_plan_says,
@@ -344,6 +345,7 @@ macro_rules! suite {
             a_lease_counts_in_the_hour_it_was_granted_however_it_is_adjusted
             what_is_repeated_is_counted_once
             an_expired_lease_stays_counted_as_its_limits_have_it
+            what_expired_leases_give_back_is_not_listed
             ancestors_have_usage_of_their_own
             a_limit_may_be_called_anything
             usage_is_kept_for_as_long_as_the_plan_says

@@ -326,6 +326,58 @@ pub(super) fn an_expired_lease_stays_counted_as_its_limits_have_it(
     Ok(())
 }
 
+/// Whoever lists usage is the first who asks for anything of those roots after their leases have
+/// expired: by one key, by what begins so, and by all.
+pub(super) fn what_expired_leases_give_back_is_not_listed(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let mut limits = tokens_and_calls();
+    limits.push(limit("calls below", 2, 1, hourly(1_000)));
+    limits[1].refund_on_expiry = true;
+    limits[2].refund_on_expiry = true;
+    let own_clock = subject.abilities().own_clock;
+    // One is longer than any index has it, one has a path of entities, one has many.
+    let long = [&[b'l'; 400][..], b"/x"].concat();
+    let all: [(&[u8], usize); 4] = [(b"a/x", 5), (b"/b/x", 5), (&long, 5), (b"c/x", 120)];
+    let selects = [
+        Select::Key(b"a"),
+        Select::Key(b"a/x"),
+        Select::Prefix(b"a/"),
+        Select::Prefix(b"a"),
+        Select::All,
+    ];
+    let fixtures = selects.map(|select| (select, counted(subject, 2, limits.clone())));
+    let mut held = Vec::new();
+    for (select, fixture) in fixtures {
+        let fixture = fixture?;
+        for (key, count) in all {
+            for _ in 0..count {
+                fixture.hold(key, &[10, 3, 2], SECOND / 2);
+            }
+        }
+        let calls = || {
+            let found = usage(&fixture, select, Hours::ALL, 2).into_iter();
+            let calls = found.filter(|used| &*used.limit != "tokens");
+            calls.map(|used| used.amount).sum::<u64>()
+        };
+        if !own_clock {
+            assert!(calls() > 0, "{select:?}: they are held");
+            fixture.pass(SECOND as i64);
+            assert_eq!(calls(), 0, "{select:?}");
+        }
+        held.push((select, fixture));
+    }
+    // By a clock of the store's the same, once all have expired.
+    std::thread::park_timeout(std::time::Duration::from_millis(700 * u64::from(own_clock)));
+    for (select, fixture) in held {
+        let found = usage(&fixture, select, Hours::ALL, 2);
+        let is_tokens =
+            |used: &Usage| &*used.limit == "tokens" && [50, 1_200].contains(&used.amount);
+        assert!(found.iter().all(is_tokens), "{select:?}: {found:?}");
+    }
+    Ok(())
+}
+
 pub(super) fn ancestors_have_usage_of_their_own(subject: &Subject) -> Result<(), Skipped> {
     let limits = vec![
         limit("budget", 0, 0, ample()),

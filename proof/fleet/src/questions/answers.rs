@@ -69,6 +69,12 @@ usage = '400d'
 [policy.counted.limits]
 spend = { rate = 100, per = '400d', level = 'org' }
 units = { rate = 60, per = '400d' }
+[policy.given_back]
+usage = '400d'
+[policy.given_back.limits]
+units = { rate = 60, per = '400d', on_failure = 'refund' }
+spend = { rate = 100, per = '400d' }
+running = { concurrency = 3, ttl = '300ms' }
 [policy.pool]
 balancer = 'first_available'
 [policy.pool.member.eu.limits]

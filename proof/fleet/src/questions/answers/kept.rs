@@ -1,5 +1,7 @@
 //! What the store keeps beside limits: what was used, what was changed, namespaces.
 
+use std::time::Duration;
+
 use super::talk::{Scenario, Talk, at_one, row};
 use crate::talk::{Call, Verb};
 
@@ -43,6 +45,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             talk.say(of(Verb::Usage, "nobody").why()).map(drop)
         })
     },
+    row("usage, of leases that expired", Verb::Usage, |talk| {
+        let acquire = Call::of(Verb::Acquire, "given_back", &talk.key);
+        let acquire = acquire.amount("units", 5).amount("spend", 2);
+        for _ in 0..3 {
+            talk.lease(acquire.clone().amount("running", 1))?;
+        }
+        let_expire();
+        talk.often(2, |key| Call::of(Verb::Usage, "given_back", key))
+    }),
     // The overrides are all set at the first server, which need not be told of them.
     row("audit", Verb::Audit, |talk| {
         let of = |verb| Call::of(verb, "slots", &talk.key);
@@ -181,4 +192,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 /// Two of them, and no third.
 fn checked(talk: &Talk<'_>) -> Call {
     Call::of(Verb::Check, "plain", &talk.key).amount("units", 4)
+}
+
+/// Leases of `given_back` last for as long.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what expires does so by the store's clock, which is the machine's"
+)]
+fn let_expire() {
+    std::thread::sleep(Duration::from_millis(300));
 }
