@@ -54,7 +54,9 @@ pub enum Op<'c> {
     /// [`Reply::Leases`](crate::Reply::Leases).
     ListLeases(Listing<'c>),
     /// A page of what was used in some hours, by rows of these keys: what is kept of it as
-    /// of now. Answered by [`Reply::Usage`](crate::Reply::Usage).
+    /// of now. Leases of the keys on it that have expired are ended first, so that what they give back
+    /// is not on it ([`RootsOnPage`](crate::RootsOnPage)). Answered by
+    /// [`Reply::Usage`](crate::Reply::Usage).
     ListUsage(Listing<'c>, Hours),
     /// How many keys the table holds. Answered by
     /// [`Reply::Count`](crate::Reply::Count).

@@ -43,7 +43,7 @@ use tidegate_store::revisions::{PlanChange, Revision, Revisions};
 use tidegate_store::{
     Abilities, Answer, Change, Cleared, Command, Count, Defined, Definition, Definitions, Event,
     Execution, Follower, Hour, Hours, KeyCommand, Listing, LocalDefinitions, Op, Out, OwnedKey,
-    Page, Plan, Reply, Store, StoreError, StoreFuture, Table, Usage, usage,
+    Page, Plan, Reply, RootsOnPage, Store, StoreError, StoreFuture, Table, Usage, usage,
 };
 
 /// Everything of one root: its row and those below it by their keys, and its leases.
@@ -251,8 +251,27 @@ impl MapTable {
         self.revision(maps);
     }
 
-    /// What was used, in the order of its records.
+    /// What was used, once the leases of the keys on the page that have expired are ended: what they
+    /// give back is not listed.
     fn page_of_usage(&self, listing: &Listing<'_>, hours: Hours) -> Answer {
+        let mut roots = RootsOnPage::default();
+        loop {
+            let page = self.kept_usage(listing, hours)?;
+            let revision = self.revision(&mut self.maps.lock());
+            let new = roots.new_on(&page, listing.levels);
+            let (Some(revision), false) = (revision, new.is_empty()) else {
+                return Ok(Reply::Usage(page));
+            };
+            for root in &new {
+                if let Some(look) = revision.look(root.bytes(), listing.now) {
+                    self.one(&look)?;
+                }
+            }
+        }
+    }
+
+    /// What was used, in the order of its records.
+    fn kept_usage(&self, listing: &Listing<'_>, hours: Hours) -> Result<Page<Usage>, StoreError> {
         let after = match listing.after {
             None => Unbounded,
             Some(after) => Excluded(place_of_cursor(after).ok_or(StoreError::UnknownPage)?),
@@ -277,7 +296,7 @@ impl MapTable {
             amount: *amount,
         };
         let items = told.into_iter().map(item).collect();
-        Ok(Reply::Usage(Page { items, next }))
+        Ok(Page { items, next })
     }
 
     fn count(&self) -> Count {

@@ -55,6 +55,16 @@ pub(crate) struct Key {
     pub(crate) sort: Vec<u8>,
 }
 
+impl Key {
+    /// Where the row of the root is under which this is.
+    pub(crate) fn of_root(&self) -> Self {
+        Self {
+            partition: self.partition.clone(),
+            sort: root_row(),
+        }
+    }
+}
+
 /// A name. One that has a hash is longer than any that has none.
 pub(crate) fn name(whole: &[u8]) -> Vec<u8> {
     if whole.len() <= LONGEST {

@@ -14,10 +14,13 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use aws_sdk_dynamodb::types::Select as Selected;
 use sha2::{Digest, Sha256};
+use tidegate_net::Ending;
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
-use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, OwnedKeyCommand, held_lease};
+use tidegate_store::optimistic::{
+    Clock, DueRange, KeptRow, ListedRow, OwnedKeyCommand, held_lease,
+};
 use tidegate_store::{HeldLease, Hours, Listing, OwnedKey, Page, Plan, Select, StoreError, Usage};
 
 use crate::connection::Found;
@@ -28,7 +31,7 @@ use crate::item::{
     read_bytes, read_number, used,
 };
 use crate::keys::{self, Key, LEASE, ROW, USAGE};
-use crate::trips::RootPlace;
+use crate::trips::{RootPlace, Writes};
 
 /// So many items are looked at for one page.
 const LOOKED_AT: i32 = 1_024;
@@ -216,24 +219,64 @@ impl Inner {
         hours: Hours,
     ) -> Result<Page<Usage>, Trouble> {
         let revision = self.revision().await?;
-        let mut looked_at = BTreeSet::new();
+        let (ending, mut looked_at, mut has_time) =
+            (Ending::new(self, wanted.now), BTreeSet::new(), true);
         loop {
             let mut due = BTreeSet::new();
             let page = self.kept_usage(wanted, (hours, &revision.plan), &mut due);
             let page = page.await?;
             let new: Vec<_> = due.difference(&looked_at).cloned().collect();
-            if new.is_empty() {
+            if new.is_empty() || !has_time {
                 return Ok(page);
             }
-            for root in new {
-                if let Some(look) = revision.look(root.bytes(), wanted.now) {
-                    // One that cannot be looked at, now or ever, keeps no other from being listed.
-                    let look = OwnedKeyCommand::of(&look);
-                    let _ = Arc::clone(self).try_until_told(look, None).await;
-                }
-                looked_at.insert(root);
-            }
+            has_time = ending.end(&new).await;
+            looked_at.extend(new);
         }
+    }
+
+    /// Ends the leases under a root that have expired. A row may say that some are due that have ended
+    /// since: then it is corrected, and not looked at again until the next is.
+    pub(crate) async fn end_expired(
+        self: Arc<Self>,
+        root: &[u8],
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        let (connection, at) = (&self.shared.connection, self.now_for(now));
+        let place = RootPlace::new(&self.set, root);
+        let Some(row) = connection.get(&place.own()).await? else {
+            return Ok(());
+        };
+        let (row, next) = (
+            RootItem::read(&row)?,
+            DueRange {
+                after: None,
+                most: 1,
+            },
+        );
+        let next = connection.due(&place, next, at).await?;
+        let due = next.first().map(|lease| lease.due);
+        if due.is_some_and(|due| due <= at) {
+            let revision = self.revision().await?;
+            if let Some(look) = revision.look(root, now) {
+                let look = OwnedKeyCommand::of(&look);
+                self.try_until_told(look, None).await?;
+            }
+        } else if row.due.is_some_and(|due| due <= at) {
+            let writes = Writes {
+                place,
+                version: Some(row.version),
+                root: RootItem {
+                    version: row.version + 1,
+                    writer: rand::random(),
+                    due,
+                    ..row
+                },
+                others: Vec::new(),
+            };
+            // Whoever wrote first has said itself what is due.
+            connection.write(&writes).await?;
+        }
+        Ok(())
     }
 
     /// A page of usage as it is kept, and the roots that were passed whose leases are due.
@@ -249,15 +292,23 @@ impl Inner {
             select => (self.only_root(select).await?, vec![USAGE]),
         };
         let now = self.now_for(wanted.now);
-        if let Some(place) = &only
-            && let Some(row) = self.shared.connection.get(&place.own()).await?
-            && RootItem::read(&row)?.due.is_some_and(|due| due <= now)
+        let after = wanted
+            .after
+            .map(|after| self.read_used(after))
+            .transpose()?;
+        // Its row is before where the page begins.
+        let first = match (&only, &after) {
+            (Some(place), _) => Some(place.own()),
+            (None, Some(spot)) => Some(spot.key.of_root()),
+            (None, None) => None,
+        };
+        if let Some(first) = first
+            && let Some(row) = self.shared.connection.get(&first).await?
         {
-            due.insert(OwnedKey::new(&place.root));
+            due.extend(self.root_that_is_due(&row, now)?);
         }
         let (mut from, mut page) = (None, Page::empty());
-        if let Some(after) = wanted.after {
-            let UsedSpot { key, limit } = self.read_used(after)?;
+        if let Some(UsedSpot { key, limit }) = after {
             let is_of = |only: &RootPlace| {
                 key.partition == only.partition && key.sort.starts_with(&beginning)
             };
@@ -280,7 +331,7 @@ impl Inner {
             };
             for item in &found.items {
                 if read_bytes(item, "sk")? == keys::root_row() {
-                    due.insert(OwnedKey::new(&self.key_of(item)?));
+                    due.extend(self.root_that_is_due(item, now)?);
                 } else if !self.list_used(item, "", which, &mut page)? {
                     return Ok(page);
                 }
@@ -293,6 +344,15 @@ impl Inner {
             }
         }
         Ok(page)
+    }
+
+    /// The root of a row, if leases of it may have expired.
+    fn root_that_is_due(&self, row: &Item, now: Timestamp) -> Result<Option<OwnedKey>, Trouble> {
+        let due = RootItem::read(row)?.without_spent(now).due;
+        match due.is_some_and(|due| due <= now) {
+            true => Ok(Some(OwnedKey::new(&self.key_of(row)?))),
+            false => Ok(None),
+        }
     }
 
     /// Lists what an item says of limits behind one; `false`: the page is full, and says where it

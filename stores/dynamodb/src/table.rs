@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, PollingLine, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin};
+use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
     Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
@@ -100,6 +101,15 @@ impl Commands for Inner {
     ) -> Result<Page<Usage>, StoreError> {
         let page = self.usage(&listing.lend(), hours).await;
         page.map_err(Trouble::told)
+    }
+
+    async fn end_expired(
+        self: Arc<Self>,
+        root: OwnedKey,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let ended = Self::end_expired(self, root.bytes(), now).await;
+        ended.map_err(Trouble::told)
     }
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {

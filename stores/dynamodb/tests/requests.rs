@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::counting::{Counting, Request};
+use tidegate_conformance::TableExt;
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::fixture::{Fixture, SECOND, hourly, machine_time, plan, rate, slots};
 use tidegate_dynamodb::{Clock, DynamodbStore};
 use tidegate_store::core::Span;
-use tidegate_store::{Change, Definition, Ending, Event, Store, block_on};
+use tidegate_store::{Change, Definition, Ending, Event, Hours, Select, Store, block_on};
 
 fn open(proxy: &Counting) -> DynamodbStore {
     let endpoint = format!("http://127.0.0.1:{}", proxy.port());
@@ -253,6 +254,41 @@ fn what_is_counted_costs_what_the_page_says() {
         let released = cost(&mut || drop(fixture.end(key, id, Ending::Release).expect("held")));
         assert!(released.0 <= levels + 1, "{released:?}");
     }
+}
+
+/// A root's row says when a lease of it was due that has ended since: the first listing corrects that,
+/// and no later one looks at the root again.
+#[test]
+fn a_listing_of_usage_looks_once_at_roots_whose_leases_have_ended() {
+    const ROOTS: usize = 20;
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let proxy = Counting::to(server.port());
+    let endpoint = format!("http://127.0.0.1:{}", proxy.port());
+    let store = support::opened(support::TABLE, &endpoint, Clock::Caller);
+    let plan = Arc::unwrap_or_clone(plan(0, 1, &[(0, hourly(99))]));
+    let plan = plan.counting_usage(Some(Span::from_secs(86_400)));
+    let fixture = Fixture::at(&store, "t", Arc::new(plan), machine_time());
+    for root in 0..ROOTS {
+        let key = format!("root {root}");
+        let lease = fixture.lease(key.as_bytes(), &[1], 60 * SECOND).lease;
+        let id = lease.expect("it fits").id;
+        let ended = fixture.end(key.as_bytes(), id, Ending::Release);
+        ended.expect("it is held");
+    }
+    fixture.set_now(fixture.now() + Span::from_secs(61));
+    let list = || {
+        proxy.forget();
+        let listing = fixture.listing(Select::All, 1_000, None);
+        let page = fixture.table.list_usage(&listing, Hours::ALL);
+        (page.expect("a page").items.len(), proxy.asked())
+    };
+    let (listed, _) = list();
+    assert_eq!(listed, ROOTS);
+    let (listed, asked) = list();
+    assert_eq!(listed, ROOTS);
+    assert_eq!(names(&asked), ["Scan"]);
 }
 
 /// What is defined, with the event that tells of it.

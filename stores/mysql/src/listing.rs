@@ -5,15 +5,15 @@
 //! name, hour and limit. It looks at a bounded number of entries. Where it ends is the
 //! last of them, with the table's number before it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mysql_async::{Params, Value};
-use tidegate_store::bytes::Reader;
+use tidegate_store::bytes::{Reader, decode_record};
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
-use tidegate_store::optimistic::{
-    Clock, KeptRow, ListedRow, OwnedKeyCommand, PlanRevision, held_lease,
-};
+use tidegate_store::ledger::LeaseStage;
+use tidegate_store::optimistic::{Clock, KeptRow, ListedRow, PlanRevision, held_lease};
 use tidegate_store::{HeldLease, Hour, Hours, Listing, OwnedKey, Page, Select, StoreError, Usage};
 
 use crate::error::{Trouble, garbled};
@@ -23,6 +23,9 @@ use crate::sql::{AT_START, Place, marks};
 
 /// So many rows or leases are looked at for one page.
 const LOOKED_AT: usize = 1_024;
+
+/// So many leases that are due are looked at for one page of usage.
+const MOST_DUE: usize = 8_192;
 
 /// A place among leases.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -336,42 +339,37 @@ impl Inner {
 }
 
 impl Inner {
-    /// Ends the leases under these roots that have expired; whether there were any.
-    pub(crate) async fn end_expired(
-        self: &Arc<Self>,
-        roots: &[OwnedKey],
+    /// Those of these roots under which leases have expired that nothing has ended yet.
+    pub(crate) async fn expired_roots(
+        &self,
+        mut roots: Vec<OwnedKey>,
         now: Timestamp,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<Vec<OwnedKey>, Trouble> {
         let Place { prefix, table } = self.place();
         let at = match self.shared.clock {
             Clock::Server => AT_START.to_owned(),
             Clock::Caller => now.as_micros().to_string(),
         };
         let sql = format!(
-            "SELECT DISTINCT root FROM {prefix}_leases WHERE table_id = ? AND root IN ({}) \
-             AND due <= {at}",
+            "SELECT root, body FROM {prefix}_leases WHERE table_id = ? AND root IN ({}) \
+             AND due <= {at} LIMIT {MOST_DUE}",
             marks(roots.len())
         );
-        let names = roots.iter().map(|root| names::name(root.bytes()));
-        let names: Vec<Vec<u8>> = names.collect();
-        let parameters = std::iter::once(Value::from(table));
-        let parameters = parameters.chain(names.iter().map(Value::from)).collect();
+        let names = roots
+            .iter()
+            .map(|root| Value::from(names::name(root.bytes())));
+        let parameters = std::iter::once(Value::from(table)).chain(names).collect();
         let due = self.shared.query(&sql, Params::Positional(parameters));
-        let due: Vec<Vec<u8>> = due.await?;
-        if due.is_empty() {
-            return Ok(false);
-        }
-        let revision = self.revision().await?;
-        for (root, name) in roots.iter().zip(names) {
-            if due.contains(&name)
-                && let Some(look) = revision.look(root.bytes(), now)
-            {
-                // One that cannot be looked at, now or ever, keeps no other from being listed.
-                let look = OwnedKeyCommand::of(&look);
-                let _ = Arc::clone(self).try_until_told(look, None).await;
+        let due: Vec<(Vec<u8>, Vec<u8>)> = due.await?;
+        let mut expired = BTreeSet::new();
+        for (root, body) in due {
+            let lease = decode_record(&body).map_err(|_| garbled("a lease"))?;
+            if let LeaseStage::Live = lease.stage {
+                expired.insert(root);
             }
         }
-        Ok(true)
+        roots.retain(|root| expired.contains(&names::name(root.bytes())));
+        Ok(roots)
     }
 }
 

@@ -105,13 +105,26 @@ impl Commands for Inner {
         page.map_err(Trouble::told)
     }
 
-    async fn end_expired(
+    async fn expired_roots(
         self: Arc<Self>,
         roots: Vec<OwnedKey>,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let ended = Self::end_expired(&self, &roots, now).await;
-        ended.map_err(Trouble::told)
+    ) -> Result<Vec<OwnedKey>, StoreError> {
+        let expired = Self::expired_roots(&self, roots, now).await;
+        expired.map_err(Trouble::told)
+    }
+
+    async fn end_expired(
+        self: Arc<Self>,
+        root: OwnedKey,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let revision = self.revision().await.map_err(Trouble::told)?;
+        if let Some(look) = revision.look(root.bytes(), now) {
+            let look = OwnedKeyCommand::of(&look);
+            self.try_until_told(look, None).await?;
+        }
+        Ok(())
     }
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {

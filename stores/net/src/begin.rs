@@ -3,13 +3,11 @@
 
 use std::sync::Arc;
 
-use tidegate_store::{
-    Command, Count, Hours, Listing, Op, OwnedListing, Page, Reply, RootsOnPage, StoreError,
-    StoreFuture, Usage,
-};
+use tidegate_store::{Command, Count, Op, OwnedListing, Reply, StoreFuture};
 
 use crate::batch::batch;
 use crate::commands::Commands;
+use crate::usage::page_of_usage;
 use crate::waiting::{Waiting, stay};
 
 /// A command under way, wherever it is awaited.
@@ -42,7 +40,8 @@ pub fn begin<C: Commands>(table: &Arc<C>, command: &Command<'_>) -> StoreFuture 
         }
         Op::ListUsage(listing, hours) => {
             let listing = OwnedListing::of(&listing);
-            driver.later(async move { Ok(Reply::Usage(usage(own, listing, hours).await?)) })
+            driver
+                .later(async move { Ok(Reply::Usage(page_of_usage(&own, listing, hours).await?)) })
         }
         Op::Count => driver.later(async move {
             Ok(Reply::Count(Count {
@@ -51,23 +50,5 @@ pub fn begin<C: Commands>(table: &Arc<C>, command: &Command<'_>) -> StoreFuture 
                 remembered: None,
             }))
         }),
-    }
-}
-
-/// A page of usage, once what has expired under its roots has given back what it does.
-async fn usage<C: Commands>(
-    table: Arc<C>,
-    listing: OwnedListing,
-    hours: Hours,
-) -> Result<Page<Usage>, StoreError> {
-    let Listing { levels, now, .. } = listing.lend();
-    let mut roots = RootsOnPage::default();
-    loop {
-        let page = Arc::clone(&table).page_of_usage(listing.clone(), hours);
-        let page = page.await?;
-        let new = roots.new_on(&page, levels);
-        if new.is_empty() || !Arc::clone(&table).end_expired(new, now).await? {
-            return Ok(page);
-        }
     }
 }

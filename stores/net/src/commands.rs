@@ -60,14 +60,24 @@ pub trait Commands: Send + Sync + Sized + 'static {
         hours: Hours,
     ) -> impl Future<Output = Result<Page<Usage>, StoreError>> + Send;
 
-    /// Ends the leases under these roots, in order, that have expired by `now`; whether there were
-    /// any. Only for a store whose listing of usage does not do so itself.
-    fn end_expired(
+    /// Those of these roots under which leases have expired by `now` that nothing has ended yet. None
+    /// where a listing of usage finds them itself.
+    fn expired_roots(
         self: Arc<Self>,
         _roots: Vec<OwnedKey>,
         _now: Timestamp,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        std::future::ready(Ok(false))
+    ) -> impl Future<Output = Result<Vec<OwnedKey>, StoreError>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
+
+    /// Ends the leases under a root that have expired by `now`, as any command does: for a store
+    /// whose listing of usage has [them ended](crate::Ending).
+    fn end_expired(
+        self: Arc<Self>,
+        _root: OwnedKey,
+        _now: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        std::future::ready(Ok(()))
     }
 
     /// How many keys there are. The server may count them one by one.

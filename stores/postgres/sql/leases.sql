@@ -231,28 +231,18 @@ BEGIN
   RETURN v_any;
 END $$;
 
--- Ends the leases under these roots that have expired; whether there were any.
+-- Ends leases under a root that have expired, as any call does: some, so that none takes long.
+-- Whether those were all.
 CREATE FUNCTION tidegate.end_expired(
-  p_tab integer, p_roots bytea[], p_now bigint, p_caller boolean)
+  p_tab integer, p_root bytea, p_now bigint, p_caller boolean)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-  v_now bigint := CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END;
-  v_newest bigint := (SELECT newest FROM tidegate.sets WHERE tab = p_tab);
-  v_root bytea;
-  v_any boolean := false;
+  v_root bytea := tidegate.short(p_root);
 BEGIN
-  FOR v_root IN
-    SELECT key FROM tidegate.rows
-    WHERE tab = p_tab AND due <= v_now
-      AND key = ANY (ARRAY(SELECT tidegate.short(root) FROM unnest(p_roots) AS root))
-    ORDER BY key FOR UPDATE
-  LOOP
-    v_any := true;
-    LOOP
-      EXIT WHEN tidegate.catch_up(p_tab, v_root, v_newest, v_now, p_caller);
-    END LOOP;
-  END LOOP;
-  RETURN v_any;
+  PERFORM FROM tidegate.rows WHERE tab = p_tab AND key = v_root FOR UPDATE;
+  RETURN NOT FOUND OR tidegate.catch_up(p_tab, v_root,
+    (SELECT newest FROM tidegate.sets WHERE tab = p_tab),
+    CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, p_caller);
 END $$;
 
 -- One step: rows that equal "never seen", leases that are due, and those whose session

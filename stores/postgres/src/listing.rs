@@ -191,19 +191,35 @@ impl Calls {
 }
 
 impl Calls {
-    /// Ends the leases under these roots that have expired; whether there were any.
-    pub(crate) async fn end_expired(
+    /// Those of these roots under which leases have expired that nothing has ended yet.
+    pub(crate) async fn expired_roots(
         &self,
         roots: &[OwnedKey],
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Vec<OwnedKey>, StoreError> {
+        let statement = "SELECT root FROM unnest($2::bytea[]) AS roots (root) WHERE EXISTS (
+                SELECT FROM tidegate.leases WHERE tab = $1 AND leases.root = tidegate.short(roots.root)
+                    AND stage = 0
+                    AND due <= CASE WHEN $4 THEN $3 ELSE tidegate.clock() END)";
         let roots: Vec<&[u8]> = roots.iter().map(OwnedKey::bytes).collect();
         let (now, caller) = (now.as_micros(), self.is_callers());
-        let statement = "SELECT tidegate.end_expired($1, $2, $3, $4)";
         let arguments: [Argument<'_>; 4] = [&self.tab, &roots, &now, &caller];
         let rows = self.link.query(statement, &arguments).await?;
-        let row = rows.first().ok_or_else(|| garbled("no answer"))?;
-        Ok(row.get(0))
+        Ok(rows.iter().map(|row| OwnedKey::new(row.get(0))).collect())
+    }
+
+    /// Ends the leases under a root that have expired.
+    pub(crate) async fn end_expired(&self, root: &[u8], now: Timestamp) -> Result<(), StoreError> {
+        let (now, caller) = (now.as_micros(), self.is_callers());
+        let arguments: [Argument<'_>; 4] = [&self.tab, &root, &now, &caller];
+        loop {
+            let statement = "SELECT tidegate.end_expired($1, $2, $3, $4)";
+            let rows = self.link.query(statement, &arguments).await?;
+            let row = rows.first().ok_or_else(|| garbled("no answer"))?;
+            if row.get(0) {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -110,12 +110,20 @@ impl Commands for Inner {
         self.calls.usage(&listing.lend(), hours).await
     }
 
-    async fn end_expired(
+    async fn expired_roots(
         self: Arc<Self>,
         roots: Vec<OwnedKey>,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        self.calls.end_expired(&roots, now).await
+    ) -> Result<Vec<OwnedKey>, StoreError> {
+        self.calls.expired_roots(&roots, now).await
+    }
+
+    async fn end_expired(
+        self: Arc<Self>,
+        root: OwnedKey,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.calls.end_expired(root.bytes(), now).await
     }
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {

@@ -60,7 +60,6 @@ pub(crate) struct Node {
     is_wanted: AtomicBool,
     /// Which part of the keys is looked after next.
     next_part: AtomicUsize,
-    /// Nobody asks any more: what comes is given back.
     /// Since when nothing more is held.
     closed: Mutex<Option<Timestamp>>,
     /// What the store has not answered yet.

@@ -157,6 +157,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::what_is_repeated_is_counted_once,
     usage::an_expired_lease_stays_counted_as_its_limits_have_it,
     usage::what_expired_leases_give_back_is_not_listed,
+    usage::what_a_lease_gives_back_is_not_on_the_pages_after_its_expiry,
     usage::ancestors_have_usage_of_their_own,
     usage::a_limit_may_be_called_anything,
     usage::usage_is_kept_for_as_long_as_the_plan_says,
@@ -346,6 +347,7 @@ macro_rules! suite {
             what_is_repeated_is_counted_once
             an_expired_lease_stays_counted_as_its_limits_have_it
             what_expired_leases_give_back_is_not_listed
+            what_a_lease_gives_back_is_not_on_the_pages_after_its_expiry
             ancestors_have_usage_of_their_own
             a_limit_may_be_called_anything
             usage_is_kept_for_as_long_as_the_plan_says

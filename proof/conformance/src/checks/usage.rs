@@ -378,6 +378,36 @@ pub(super) fn what_expired_leases_give_back_is_not_listed(
     Ok(())
 }
 
+/// A page that goes on within a root, whose lease has expired since the page before.
+pub(super) fn what_a_lease_gives_back_is_not_on_the_pages_after_its_expiry(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let mut limits = tokens_and_calls();
+    limits
+        .iter_mut()
+        .for_each(|limit| limit.refund_on_expiry = true);
+    let fixture = counted(subject, 1, limits)?;
+    for key in [b"a", b"b"] {
+        fixture.hold(key, &[10, 3], SECOND);
+    }
+    let list = |after: Option<&[u8]>| {
+        let listing = fixture.listing(Select::All, 1, after);
+        let page = fixture.table.list_usage(&listing, Hours::ALL);
+        page.expect("a page")
+    };
+    let mut page = list(None);
+    while page.items.is_empty() {
+        page = list(page.next.as_deref());
+    }
+    fixture.pass(2 * SECOND as i64);
+    while let Some(next) = page.next {
+        page = list(Some(&next));
+        assert_eq!(page.items, [], "it has expired");
+    }
+    Ok(())
+}
+
 pub(super) fn ancestors_have_usage_of_their_own(subject: &Subject) -> Result<(), Skipped> {
     let limits = vec![
         limit("budget", 0, 0, ample()),
