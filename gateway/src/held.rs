@@ -29,7 +29,8 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// The longest pause before a lease is ended, or takes more, once more while the store is away.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// For so long at least a lease is remembered that has expired, and charged by what ends it late.
+/// For so long after its expiry the end of a lease is tried again while the store is away: a policy
+/// remembers it for as long, unless its `remember` says less.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// A lease of a call, or none where the store could not tell, or the call takes nothing.

@@ -22,6 +22,7 @@ const ANSWERS: &str = "tidegate_gateway_answers_total";
 
 impl Meters {
     pub fn new(upstreams: &[Upstream]) -> Self {
+        crate::refuse::describe();
         let answers = "tidegate_gateway_incomplete_answers_total";
         describe_counter!(answers, "Answers that broke off, or held no usage");
         let unsettled = "tidegate_gateway_unsettled_leases_total";

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use metrics::{counter, describe_counter};
 use tidegate::internal::LimitInternals;
 use tidegate::{Error, StoreError};
 use tidegate_llm::request::NotJson;
@@ -19,6 +20,33 @@ pub struct Refusal {
     status: StatusCode,
     message: String,
     retry_after: Option<Duration>,
+    /// In one word, for callers and metrics.
+    reason: &'static str,
+}
+
+/// What tells a caller that the gateway has refused, and not the provider: the reason.
+const REFUSED: HeaderName = HeaderName::from_static("x-tidegate-refused");
+
+/// How many calls were refused, by the reason.
+const REFUSED_CALLS: &str = "tidegate_gateway_refused_calls_total";
+
+/// Says what is counted.
+pub fn describe() {
+    describe_counter!(
+        REFUSED_CALLS,
+        "Calls that the gateway refused itself, by reason"
+    );
+}
+
+/// The reason that most refusals of a status have.
+fn usual_reason(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => "limit",
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "denied",
+        StatusCode::SERVICE_UNAVAILABLE => "busy",
+        status if status.is_server_error() => "upstream",
+        _ => "invalid",
+    }
 }
 
 /// Why a call was not admitted.
@@ -41,6 +69,7 @@ impl Refusal {
             status,
             message: message.into(),
             retry_after: None,
+            reason: usual_reason(status),
         }
     }
 
@@ -91,18 +120,21 @@ impl Refusal {
         };
         let what = match counts {
             Counts::Money => format!("the prompt alone costs {wanted}"),
-            _ => format!("the prompt is taken for {wanted} tokens"),
+            _ => format!("the prompt is estimated at {wanted} tokens"),
         };
         let message = format!(
             "{what}, and limit `{limit}` of policy `{policy}` never grants more than {most}: shorten it, {how}"
         );
-        Self::new(StatusCode::BAD_REQUEST, message)
+        Self {
+            reason: "never",
+            ..Self::new(StatusCode::BAD_REQUEST, message)
+        }
     }
 
     /// A call that wants more than what is tried of a limit that nobody says.
     pub fn untried(policy: &str, limit: &str, after: Duration) -> Self {
         let message = format!(
-            "limit `{limit}` of policy `{policy}` has not been tried with as much as this call wants; shorten it, or try again in {:.3} s",
+            "limit `{limit}` of policy `{policy}` is still being learnt and is below what this call needs; shorten it, or try again in {:.3} s",
             after.as_secs_f64()
         );
         Self {
@@ -114,7 +146,7 @@ impl Refusal {
     /// A call that a limit has room for which has fallen, and its provider not yet.
     pub fn fallen(policy: &str, limit: &str, after: Duration) -> Self {
         let message = format!(
-            "limit `{limit}` of policy `{policy}` has fallen, and the provider still counts what was used before; try again in {:.3} s",
+            "limit `{limit}` of policy `{policy}` was lowered by the provider, which still counts what was used before; try again in {:.3} s",
             after.as_secs_f64()
         );
         Self {
@@ -128,6 +160,7 @@ impl Refusal {
         let message = format!("callers of policy `{policy}` wait for their turns: {why}");
         Self {
             retry_after: Some(SOON),
+            reason: "turn",
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
         }
     }
@@ -152,8 +185,8 @@ impl Refusal {
     /// A path that does not name whose limits count.
     pub fn no_key(pattern: &KeyPath) -> Self {
         let message = format!(
-            "paths begin with {pattern} here, where {{key}} stands for who calls, letter for letter: \
-             it belongs into the base URL"
+            "the path does not begin with {pattern}, where {{key}} stands for who calls; add that to the \
+             base URL of the client"
         );
         Self::new(StatusCode::NOT_FOUND, message)
     }
@@ -270,8 +303,9 @@ impl Refusal {
         Self::new(StatusCode::GATEWAY_TIMEOUT, message)
     }
 
-    /// The same in the words of a dialect.
+    /// The same in the words of a dialect, for the caller; and counted.
     pub fn render(&self, dialect: Dialect) -> Response<Bytes> {
+        counter!(REFUSED_CALLS, "reason" => self.reason).increment(1);
         let status = self.status.as_u16();
         let body = dialect.error(status, &self.message, self.retry_after);
         let mut response = Response::new(Bytes::from(body.to_string()));
@@ -281,6 +315,7 @@ impl Refusal {
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
         );
+        headers.insert(REFUSED, HeaderValue::from_static(self.reason));
         if let Some(after) = self.retry_after {
             let millis = u64::try_from(after.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
             headers.insert(
@@ -356,9 +391,14 @@ impl From<ServiceError> for Refusal {
             }
             _ => error.to_string(),
         };
-        Self {
-            retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(SOON),
-            ..Self::new(status, message)
+        let refusal = Self::new(status, message);
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE => Self {
+                retry_after: Some(SOON),
+                reason: "store",
+                ..refusal
+            },
+            _ => refusal,
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::page::repository;
+use super::messages::written;
+use super::page::{repository, root};
 
 #[test]
 fn every_operation_of_http_is_on_its_page() {
@@ -51,4 +52,20 @@ fn every_metric_is_on_its_page_and_no_other() {
         gone.is_empty(),
         "no program has {gone:?}: take them out of docs/operating/metrics.md"
     );
+}
+
+/// Those of the gateway are on a page of their own.
+#[test]
+fn every_metric_of_the_gateway_is_on_its_page_and_no_other() {
+    let mut sources = String::new();
+    written(&root().join("gateway/src"), &mut sources);
+    let known: BTreeSet<_> = metrics(&sources)
+        .into_iter()
+        .filter(|name| sources.contains(&format!("\"{name}\"")))
+        .collect();
+    assert!(known.len() > 9, "{known:?}");
+    let page = metrics(&repository("docs/gateway.md")).into_iter();
+    let others = ["tidegate_waiting"];
+    let page: BTreeSet<_> = page.filter(|name| !others.contains(&&**name)).collect();
+    assert_eq!(known, page);
 }

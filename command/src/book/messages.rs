@@ -30,7 +30,7 @@ fn quoted() -> Vec<String> {
 }
 
 /// Everything that is written in a folder's programs, each text on one line.
-fn written(folder: &Path, texts: &mut String) {
+pub fn written(folder: &Path, texts: &mut String) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {

@@ -1,5 +1,6 @@
 //! Refusals say what an SDK's user has to know: how much, of what, how much is left, until when.
 
+use http::HeaderMap;
 use serde_json::{Value, json};
 use tidegate_gateway::Settings;
 use tidegate_llm::Price;
@@ -73,7 +74,7 @@ async fn a_prompt_that_is_too_much_for_good_is_told_what_it_is_taken_for() {
     let (status, message) = refused(&running, &call).await;
     assert_eq!(status, 400);
     let tokens = message
-        .strip_prefix("the prompt is taken for ")
+        .strip_prefix("the prompt is estimated at ")
         .and_then(|rest| rest.split_once(' '))
         .unwrap();
     let (tokens, rest) = (tokens.0.parse::<u64>().unwrap(), tokens.1);
@@ -107,4 +108,32 @@ async fn a_body_without_a_model_is_told_so_where_money_is_counted() {
         "the body names no `model`, and the policy counts money, which is by the model"
     );
     running.stop().await;
+}
+
+/// A caller cannot tell by the status who refuses: a provider's 429 is passed on as it is.
+#[tokio::test]
+async fn a_refusal_of_the_gateways_own_says_so_and_why() {
+    let running = run(POLICY, |_| {}).await;
+    let reason = |headers: &HeaderMap| {
+        let reason = headers.get("x-tidegate-refused");
+        reason.map(|reason| reason.to_str().unwrap().to_owned())
+    };
+    running.provider.next(Reply::answer(10, 990));
+    let (status, headers, _) = running.post(CHAT, &chat(900)).await;
+    assert_eq!((status.as_u16(), reason(&headers)), (200, None));
+    running.settles_to("tokens", 0).await;
+    let (status, headers, _) = running.post(CHAT, &chat(900)).await;
+    let limit = Some("limit".to_owned());
+    assert_eq!((status.as_u16(), reason(&headers)), (429, limit));
+    let mut long = chat(10);
+    long["messages"][0]["content"] = "word ".repeat(2_000).into();
+    let (status, headers, _) = running.post(CHAT, &long).await;
+    let never = Some("never".to_owned());
+    assert_eq!((status.as_u16(), reason(&headers)), (400, never));
+    running.stop().await;
+    let priced = run(MONEY, priced).await;
+    let (status, headers, _) = priced.post(CHAT, &json!({ "messages": [] })).await;
+    let invalid = Some("invalid".to_owned());
+    assert_eq!((status.as_u16(), reason(&headers)), (400, invalid));
+    priced.stop().await;
 }

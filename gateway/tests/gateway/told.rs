@@ -51,6 +51,8 @@ async fn use_and_refusals_are_told_by_key_and_model() {
     let refusals = "tidegate_gateway_refusals_total";
     let limit = "limit=\"tokens\"";
     assert_eq!(value(&metrics, &[refusals, KEY, limit, "gpt-5"]), Some(1.0));
+    let refused = ["tidegate_gateway_refused_calls_total", "reason=\"limit\""];
+    assert_eq!(value(&metrics, &refused), Some(2.0));
     let others = ["key=\"other\"", "model=\"other\""];
     assert_eq!(
         value(&metrics, &[refusals, limit, others[0], others[1]]),
