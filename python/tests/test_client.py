@@ -102,6 +102,19 @@ def test_a_client_that_waits_says_for_how_long(server):
     assert free(Client(server.url)) == 1
     with pytest.raises(InvalidRequest, match="300"):
         Client(server.url).acquire("jobs", timeout=301)
+    with pytest.raises(TypeError, match="timeout is a number of seconds, not '5'"):
+        Client(server.url).acquire("jobs", timeout="5")
+
+
+@pytest.mark.parametrize(
+    "wrong, named", [({"policy": 7}, "policy"), ({"key": 5}, "key"), ({"requested": [1]}, "requested")]
+)
+def test_an_argument_of_a_wrong_type_is_named(server, wrong, named):
+    asked = {"policy": "jobs", **wrong}
+    client = Client(server.url)
+    for verb in (client.check, client.peek, client.acquire, client.try_acquire):
+        with pytest.raises(TypeError, match=named):
+            verb(**asked)
 
 
 def test_checks_that_make_no_sense_are_not_sent(server):

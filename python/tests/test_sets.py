@@ -422,6 +422,8 @@ def test_weights_are_numbers_that_the_pool_goes_by():
     for balancing in ("round_robin", "random", "first_available"):
         with pytest.raises(ValueError, match="weights"):
             LimitPool(sets, weights=[1, 3], load_balancing=balancing)
+    with pytest.raises(TypeError, match="weights is a list"):
+        LimitPool(sets, weights={"eu": 1, "us": 3})
     with pytest.raises(ValueError, match="weights"):
         LimitPool(sets, weights=[1, 3], balancer=lambda loads, turn: [0, 1])
     with pytest.raises(ValueError, match="balancer"):

@@ -30,6 +30,8 @@ _NONE: Any = object()
 
 def _who(key: _Key, entity: str) -> Any:
     if entity is _NONE:
+        if not isinstance(key, (str, bytes)):
+            raise TypeError(f"a key is a str or bytes, not {key!r}")
         return key
     if key != _KEY:
         raise InvalidRequest("give a key or an entity, not both")
@@ -45,6 +47,8 @@ def _check_timeout(timeout: Optional[float]) -> None:
     """
     if timeout is None:
         raise TypeError("acquire: timeout is a number of seconds; try_acquire does not wait")
+    if not isinstance(timeout, (int, float)):
+        raise TypeError(f"acquire: timeout is a number of seconds, not {timeout!r}")
 
 
 def _asked(
@@ -56,6 +60,10 @@ def _asked(
     cost: Optional[_Number] = None,
     member: Optional[str] = None,
 ) -> tuple[Any, ...]:
+    if not isinstance(policy, str):
+        raise TypeError(f"the name of a policy is a str, not {policy!r}")
+    if requested is not None and not isinstance(requested, Mapping):
+        raise TypeError(f"requested is a dict of amounts by limit, not {requested!r}")
     return policy, _who(key, entity), requested, cost, member
 
 

@@ -190,6 +190,8 @@ class LimitPool(_core.Pool):
         _check_whole("offset", offset, 0, 2**64 - 1)
         balance = _balance(load_balancing, weights is not None, balancer is not None)
         if weights is not None:
+            if isinstance(weights, Mapping):
+                raise TypeError(f"weights is a list of whole numbers, one for each set in order, not {weights!r}")
             if len(weights) != len(sets):
                 raise InvalidRequest(f"{len(weights)} weights for {len(sets)} sets")
             for weight in weights:

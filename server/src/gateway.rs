@@ -53,7 +53,7 @@ Exit codes:
      upstream needs a credential; the store cannot be opened
   2  the command line is invalid";
 
-/// Stand before providers of language models: reserve, forward, settle
+/// Run a proxy for the APIs of language models that holds calls to your limits
 ///
 /// Point the base URL of an SDK here. A call takes an estimate of its tokens from the limits of a
 /// policy, or waits for them; its answer passes through unchanged; what it has really used is

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate::{LONGEST_PAGE, LeaseId, NoLeaseId};
+use tidegate::{LONGEST_PAGE, LeaseId, NoLeaseId, Timestamp};
 use tidegate_policy::wrong_reason;
 pub use tidegate_policy::{
     LONGEST_ENTITY_ID, LONGEST_METADATA, LONGEST_NAME, LONGEST_REASON, MOST_METADATA,
@@ -42,6 +42,23 @@ pub const USUAL_AUDIT: Duration = Duration::from_secs(90 * 86_400);
 
 /// The shortest and the longest time for which a grant is held, in milliseconds.
 pub const HOLDS: (u64, u64) = (10, 60_000);
+
+/// Instants from one on to another that is later.
+///
+/// # Errors
+/// [`ServiceError::Form`]: nothing is between them.
+pub fn instants(
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+) -> Result<[Option<Timestamp>; 2], ServiceError> {
+    match (since, until) {
+        (Some(since), Some(until)) if since >= until => Err(ServiceError::Form {
+            field: Field::Until,
+            wrong: "it must be later than `since`",
+        }),
+        within => Ok([within.0, within.1]),
+    }
+}
 
 /// For how long a grant is held.
 ///

@@ -140,10 +140,10 @@ pub enum ServiceError {
     #[error(transparent)]
     Entity(#[from] EntityError),
     /// A pool was told what was used, and not where.
-    #[error("say which member is meant: there is {0}")]
+    #[error("`member` is missing: the policy is a pool; there is {0}")]
     MemberNeeded(String),
     /// A member was named where there is no pool.
-    #[error("this policy is no pool; leave the member and the cool-down out")]
+    #[error("the policy is not a pool; leave `member` and `cool_down_ms` out")]
     NoPool,
     /// A cost for rates that count different units.
     #[error(
@@ -240,14 +240,14 @@ fn conflict(what: &str, version: Option<u64>, removes: bool) -> String {
 /// How much of a name an error repeats, in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// A name that somebody has sent, as an error repeats it: a long one is cut. (An answer of
-/// many kilobytes fits no head of HTTP/2.)
 /// Whether what failed may be done once the store answers, or has room.
 #[must_use]
 pub const fn is_store_away(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy)
 }
 
+/// A name that somebody has sent, as an error repeats it: a long one is cut. (An answer of
+/// many kilobytes fits no head of HTTP/2.)
 pub(super) fn cut(name: &str) -> Cow<'_, str> {
     match name.len() <= LONGEST_NAME {
         true => name.into(),
@@ -450,6 +450,7 @@ const fn of_entity(error: &EntityError) -> Kind {
         | EntityError::Unlimited { .. }
         | EntityError::Above { .. }
         | EntityError::Orphan { .. }
+        | EntityError::NoChange
         | EntityError::Endless(_) => Kind::Invalid,
     }
 }

@@ -60,6 +60,8 @@ pub enum Field {
     ExpiresIn,
     /// Which version has to be there.
     Version,
+    /// Before which instant something was.
+    Until,
 }
 
 impl Field {
@@ -94,6 +96,7 @@ impl Field {
             Self::ExpiresAt => "expires_at",
             Self::ExpiresIn => "expires_in_ms",
             Self::Version => "if_version",
+            Self::Until => "until",
         }
     }
 }

@@ -150,7 +150,7 @@ fn what_was_used_is_debited_at_a_member_that_is_named() {
         (unsaid.kind(), unsaid.to_string().as_str()),
         (
             Kind::Invalid,
-            "say which member is meant: there is `eu`, `us`"
+            "`member` is missing: the policy is a pool; there is `eu`, `us`"
         )
     );
     let unknown = chat

@@ -31,7 +31,7 @@ pub struct Capacity {
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
 
-    /// Of keys that begin so
+    /// Only of keys with this prefix
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
 

@@ -29,7 +29,7 @@ Examples:
 
 docs/entities.md says more.";
 
-/// Keep who belongs to whom, so that requests may name one by its id
+/// Manage entities (customers, teams, users), which requests may name by their ids
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Entities {
@@ -152,7 +152,7 @@ struct Said {
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
 
-    /// A word of yours, and what it says; all of them, if any is given: at most 16, of 1,024
+    /// Metadata of your own; replaces all that there is: at most 16, of 1,024
     /// bytes in all
     #[arg(long, value_name = "WORD=TEXT", value_parser = word)]
     meta: Vec<(String, String)>,

@@ -35,7 +35,7 @@ pub struct Fleet {
     #[arg(long, short, value_name = "KEY", conflicts_with = "prefix")]
     key: Option<String>,
 
-    /// Of keys that begin so
+    /// Only of keys with this prefix
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
 

@@ -70,11 +70,11 @@ pub struct What {
     #[arg(long, short, value_name = "KEY", conflicts_with_all = ["prefix", "key_base64"])]
     key: Option<String>,
 
-    /// Of this key alone, which is no text
+    /// Of this key alone, in Base64: it is no text
     #[arg(long, value_name = "BASE64", conflicts_with = "prefix")]
     key_base64: Option<String>,
 
-    /// Of keys that begin so
+    /// Only of keys with this prefix
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
 

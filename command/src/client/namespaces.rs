@@ -25,7 +25,7 @@ Examples:
 
 docs/namespaces.md says more.";
 
-/// Keep tenants apart: parts of one store that share no key, lease, limit, usage or event
+/// Manage namespaces: parts of one store that share no key, lease, limit, usage or event
 ///
 /// All of it needs a token for every namespace (`namespace = "*"`), for all policies: to list, the
 /// scope `observe`; for all else, `administer`.

@@ -38,7 +38,7 @@ Examples:
 The most specific holds: for a key in a policy, for a key, for a policy, for all.
 The server keeps overrides over restarts; docs/reference/overrides.md says more.";
 
-/// Give a key, a policy or everyone other limits, from the next decision on
+/// Manage overrides: other limits for a key, a policy or everyone
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Override {
@@ -112,7 +112,7 @@ pub struct Of {
     #[arg(long, short, value_name = "KEY", conflicts_with = "key_base64")]
     key: Option<String>,
 
-    /// Of this key alone, which is no text
+    /// Of this key alone, in Base64: it is no text
     #[arg(long, value_name = "BASE64")]
     key_base64: Option<String>,
 }

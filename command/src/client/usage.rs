@@ -52,11 +52,11 @@ struct Of {
     #[arg(long, short, value_name = "KEY", conflicts_with_all = ["prefix", "key_base64", "entity"])]
     key: Option<String>,
 
-    /// Of this key alone, which is no text
+    /// Of this key alone, in Base64: it is no text
     #[arg(long, value_name = "BASE64", conflicts_with_all = ["prefix", "entity"])]
     key_base64: Option<String>,
 
-    /// Of keys that begin so
+    /// Only of keys with this prefix
     #[arg(long, value_name = "TEXT", conflicts_with = "entity")]
     prefix: Option<String>,
 
@@ -91,7 +91,7 @@ struct List {
 #[derive(Debug, Args)]
 #[command(after_help = DOES)]
 struct Summary {
-    /// A policy; several are told apart
+    /// A policy; may be repeated
     #[arg(
         long,
         short,
@@ -104,11 +104,11 @@ struct Summary {
     #[command(flatten)]
     of: Of,
 
-    /// By which time it is added up
+    /// The periods that are added up
     #[arg(long, value_enum, default_value_t = By::Day)]
     by: By,
 
-    /// What has a sum of its own beside policy and limit, comma-separated
+    /// What else to group by, beside policy and limit, comma-separated
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     per: Vec<Per>,
 

@@ -82,7 +82,7 @@ fn namespace(metadata: &MetadataMap) -> Result<Option<&str>, ServiceError> {
 
 /// The answer is that to another call.
 fn other() -> Status {
-    Status::internal("the service has answered another call")
+    Status::internal("internal error: an answer to another verb came; please report it")
 }
 
 #[tonic::async_trait]

@@ -145,7 +145,7 @@ impl Problem {
 
     /// The answer is that to a call that no path makes.
     pub(crate) fn other() -> Self {
-        Self::unable("the service has answered another call")
+        Self::unable("internal error: an answer to another verb came; please report it")
     }
 
     /// The request makes no sense. What it repeats of a long request is cut.

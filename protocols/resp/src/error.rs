@@ -69,7 +69,7 @@ pub(crate) enum Fault {
     #[error("no whole command came within {0:?}; the connection is closed")]
     Late(Duration),
     /// The answer is that to a call that no command makes.
-    #[error("the service has answered another call")]
+    #[error("internal error: an answer to another verb came; please report it")]
     Other,
     /// As many connections as there may be.
     #[error("max number of clients reached")]
@@ -148,6 +148,7 @@ const fn word(field: Field) -> &'static str {
         Field::PageSize => "COUNT",
         Field::Reason => "REASON",
         Field::ExpiresIn => "EXPIRES",
+        Field::Until => "UNTIL",
         Field::Parent => "PARENT",
         Field::Name => "NAME",
         Field::Metadata => "META",

@@ -136,7 +136,7 @@ fn what_is_wrong_with_a_command_or_speaks_against_it_is_said_and_changes_nothing
         ),
         (
             "TG.ENTITY CHANGE alice",
-            "-ERR id: say what of the entity is to change",
+            "-ERR say what of the entity is to change",
         ),
         (
             "TG.ENTITY CHANGE alice NOMETA META a b",

@@ -81,7 +81,7 @@ fn a_debit_names_its_member_and_a_forecast_may() {
     let unsaid = client.request("TG.DEBIT chat k AMOUNT rpm 2");
     assert_eq!(
         unsaid,
-        "-ERR say which member is meant: there is `eu`, `us`"
+        "-ERR `member` is missing: the policy is a pool; there is `eu`, `us`"
     );
     let debited = client.request("TG.DEBIT chat k AMOUNT rpm 2 MEMBER eu");
     assert!(debited.contains("remaining:0"), "{debited}");

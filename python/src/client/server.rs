@@ -153,7 +153,7 @@ impl Server {
         run(py, self.is_awaited, verb, |py, forecasts| {
             let forecasts = forecasts.map_err(|error| raised(py, &error))?;
             if !forecasts.members.is_empty() {
-                return Err(invalid(py, "a pool: say which member is meant"));
+                return Err(invalid(py, "member is missing: the policy is a pool"));
             }
             let fit = PyDict::new(py);
             for (name, forecast) in forecasts.limits.iter() {

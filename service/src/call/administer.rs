@@ -117,7 +117,8 @@ impl Service {
                     spans::record_error(check_id(Field::Entity, id))?;
                 }
                 let page = (listing.after.as_deref(), most);
-                let within = [listing.since, listing.until];
+                let within = bounds::instants(listing.since, listing.until);
+                let within = spans::record_error(within)?;
                 let of = (&of, listing.entity);
                 let page = self.audit(caller, of, within, page).await;
                 Ok(Answer::Audit(spans::record_error(page)?))
@@ -242,8 +243,10 @@ impl Service {
             spans::record_error(path.check_reach(&active).map_err(ServiceError::from))?;
             page.select = Select::Key(path.key());
         }
-        let since = wanted.since.unwrap_or(Timestamp::from_micros(0));
-        let until = wanted.until.unwrap_or(Timestamp::MAX);
+        let within = bounds::instants(wanted.since, wanted.until);
+        let [since, until] = spans::record_error(within)?;
+        let since = since.unwrap_or(Timestamp::from_micros(0));
+        let until = until.unwrap_or(Timestamp::MAX);
         let used = active.list_usage(page, (since, until), wanted.by).await?;
         Ok((active, used))
     }

@@ -210,7 +210,7 @@ impl Question<'_> {
             None => Ok(()),
             Some(_) => spans::record_error(Err(ServiceError::Form {
                 field: Field::Member,
-                wrong: "it belongs to a debit, a peek and a forecast; the pool chooses here",
+                wrong: "only a debit, a peek and a forecast have it; the pool chooses here",
             })),
         }
     }

@@ -224,7 +224,7 @@ pub struct UsageListing<'a> {
     pub since: Option<Timestamp>,
     /// In the hours before this instant; to the last if not said.
     pub until: Option<Timestamp>,
-    /// By which time it is added up.
+    /// The periods that are added up.
     pub by: UsageBy,
 }
 

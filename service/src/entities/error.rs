@@ -7,6 +7,11 @@ pub enum EntityError {
     /// None has this id.
     #[error("there is no entity `{0}`; create it, or correct the id")]
     Unknown(String),
+    /// A change that names nothing.
+    #[error(
+        "say what of the entity is to change: its `parent`, `name`, `metadata` or `charge_parents`"
+    )]
+    NoChange,
     /// One has this id already.
     #[error("there is an entity `{id}` already, at version {version}; change it instead")]
     Exists {

@@ -173,11 +173,7 @@ impl Service {
         check_id(Field::Id, id)?;
         bounds::reason(terms.reason)?;
         if change.is_empty() {
-            return Err(ServiceError::Form {
-                field: Field::Id,
-                wrong: "say what of the entity is to change: its `parent`, `name`, `metadata` \
-                        or `charge_parents`",
-            });
+            return Err(EntityError::NoChange.into());
         }
         let by = By {
             caller,

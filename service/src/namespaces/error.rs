@@ -46,7 +46,7 @@ pub enum NamespaceError {
     #[error("there are {MOST} namespaces, and no more are kept; purge one that is deleted")]
     TooMany,
     /// There is no store to keep them.
-    #[error("namespaces are kept by a store, and this service has none")]
+    #[error("namespaces need a store, and this service has none")]
     Unkept,
     /// A newer server says something of it that this one does not know.
     #[error("what is kept of the namespace `{0}` cannot be read here; upgrade this server")]

@@ -37,7 +37,7 @@ Exit codes:
   6  gone: a policy or an entity that was removed meanwhile
   7  conflict: another has changed it meanwhile, or others depend on it";
 
-/// Keep entities and overrides as a file says
+/// Manage entities and overrides from a file
 ///
 /// What the file does not name is not touched. To take something away, the file says
 /// `absent = true` of it.

@@ -30,8 +30,8 @@ Exit codes:
 The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_KEY (not with --key-base64
 or --entity) and (without --store) TIDEGATE_POLICY and TIDEGATE_SERVER in its environment.
 The fence grows with every grant: hand it to what the command writes to, so that
-it can refuse a late writer. The command does not find
-TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_STORE_TOKEN, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: one that calls the
+it can refuse a late writer. It does not find TIDEGATE_TOKEN, TIDEGATE_STORE,
+TIDEGATE_STORE_TOKEN, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: a command that calls the
 server itself needs a token of its own.
 
 Examples:

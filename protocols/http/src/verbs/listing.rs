@@ -29,7 +29,7 @@ pub(crate) struct KeysQuery {
     /// The same for a key of any bytes, in padded Base64; not together with `key`.
     #[schemars(length(min = 4))]
     key_base64: Option<String>,
-    /// Of keys that begin so.
+    /// Only of keys with this prefix.
     prefix: Option<String>,
     /// Where the page before has ended: its `cursor`. One from before a restart is an error;
     /// begin anew.
@@ -68,7 +68,7 @@ pub(crate) struct CapacityQuery {
     /// are of the roots.
     #[schemars(length(min = 1), example = &"org")]
     level: Option<String>,
-    /// Of keys that begin so.
+    /// Only of keys with this prefix.
     prefix: Option<String>,
     /// Where the page before has ended: its `cursor`. One from before a restart is an error;
     /// begin anew.
@@ -116,7 +116,7 @@ pub(crate) struct UsageQuery {
     /// The same for a key of any bytes, in padded Base64; not together with `key`.
     #[schemars(length(min = 4))]
     key_base64: Option<String>,
-    /// Of keys that begin so.
+    /// Only of keys with this prefix.
     prefix: Option<String>,
     /// Of this entity alone.
     #[schemars(length(min = 1), example = &"alice")]
@@ -125,7 +125,7 @@ pub(crate) struct UsageQuery {
     since: Option<Instant>,
     /// In the hours before this instant.
     until: Option<Instant>,
-    /// By which time it is added up, in UTC; by the hour if not said.
+    /// The periods that are added up, in UTC; hours if not said.
     #[serde(default)]
     by: By,
     /// Where the page before has ended: its `cursor`. One from before a restart is an error;

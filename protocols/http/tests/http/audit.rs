@@ -161,6 +161,7 @@ async fn events_are_found_by_policy_by_key_by_time_and_in_pages() {
         "?cursor=%21",
         "?cursor=AAAA",
         "?since=soon",
+        "?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z",
         "?policy=",
         "?key=",
         "?key=a&key_base64=AA==",

@@ -146,6 +146,7 @@ async fn whoever_asks_for_usage_wrongly_is_told_so() {
         "?policy=chat&key=a&entity=b",
         "?policy=chat&prefix=a&key=b",
         "?policy=chat&since=yesterday",
+        "?policy=chat&since=2026-01-02T00:00:00Z&until=2026-01-02T00:00:00Z",
         "?policy=chat&cursor=AAAA",
         "?policy=chat&limit=0",
         "?policy=chat&by=week",
