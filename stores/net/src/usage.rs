@@ -2,13 +2,12 @@
 //! not listed as used.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tidegate_store::core::Timestamp;
 use tidegate_store::{
     Hours, Listing, OwnedKey, OwnedListing, Page, RootsOnPage, StoreError, Usage,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::commands::Commands;
 
@@ -21,22 +20,21 @@ const AT_ONCE: usize = 16;
 pub struct Ending<'c, C> {
     table: &'c Arc<C>,
     now: Timestamp,
-    begun: Instant,
+    until: Instant,
 }
 
 impl<'c, C: Commands> Ending<'c, C> {
     /// For a listing that begins, as of `now`.
     #[must_use]
     pub fn new(table: &'c Arc<C>, now: Timestamp) -> Self {
-        let begun = Instant::now();
-        Self { table, now, begun }
+        let until = Instant::now() + table.driver().deadline() / 2;
+        Self { table, now, until }
     }
 
     /// Ends those of these roots; whether there is time for more. One that cannot be looked at, now
     /// or ever, keeps no other from being listed.
     pub async fn end(&self, roots: &[OwnedKey]) -> bool {
         let driver = self.table.driver();
-        let half = driver.deadline() / 2;
         let all = async {
             for some in roots.chunks(AT_ONCE) {
                 let look = |root: &OwnedKey| {
@@ -49,8 +47,7 @@ impl<'c, C: Commands> Ending<'c, C> {
                 }
             }
         };
-        let left = half.saturating_sub(self.begun.elapsed());
-        timeout(left, all).await.is_ok()
+        timeout_at(self.until, all).await.is_ok()
     }
 }
 
