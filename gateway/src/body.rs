@@ -94,7 +94,7 @@ impl Passing {
         if let (Reading::Stream(reader), Some(settling)) = (&self.reading, &mut self.settling)
             && reader.events() > 0
         {
-            let took = settling.held.took();
+            let took = settling.held.since_sent();
             settling.held.measured(Measured::FirstToken, took);
             let came = settling.request.bounded(reader.output());
             if came > self.taken {
@@ -148,7 +148,7 @@ impl Settling {
         let policy = self.held.active().policy();
         let settings = &self.gateway.settings;
         let amounts = settings.used(policy, (self.provider, bound), &usage, &self.cost);
-        self.held.takes(&amounts);
+        self.held.grow(&amounts);
         taken
     }
 
@@ -241,7 +241,7 @@ impl Body for Answer {
 impl Passing {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         if let Some(settling) = &self.settling {
-            settling.held.taken();
+            settling.held.note_read();
         }
         if let Some(broken) = self.broken.take() {
             self.ended = true;

@@ -144,9 +144,9 @@ impl Held {
         &self.amounts
     }
 
-    /// As [`Sent::sends`].
-    pub fn sends(&mut self) -> Option<(&str, Span)> {
-        self.counted.sends(self.active.now())
+    /// As [`Sent::wait_to_send`].
+    pub fn wait_to_send(&mut self) -> Option<(&str, Span)> {
+        self.counted.wait_to_send(self.active.now())
     }
 
     /// Whose limits it counts against.
@@ -165,12 +165,12 @@ impl Held {
     }
 
     /// From now on the provider may have it.
-    pub fn sent(&mut self) {
+    pub fn mark_sent(&mut self) {
         self.sent_at = Some(Instant::now());
     }
 
     /// How long ago it was sent.
-    pub fn took(&self) -> Duration {
+    pub fn since_sent(&self) -> Duration {
         self.sent_at.map_or(Duration::ZERO, |at| at.elapsed())
     }
 
@@ -181,7 +181,7 @@ impl Held {
 
     /// The provider had no room for it, or did not answer in time.
     pub fn dropped(&mut self) {
-        let took = self.took();
+        let took = self.since_sent();
         self.went(Went::Dropped(took));
     }
 
@@ -191,14 +191,14 @@ impl Held {
         }
     }
 
-    /// The caller takes of the answer.
-    pub fn taken(&self) {
+    /// The caller has read of the answer.
+    pub fn note_read(&self) {
         let mut taken_at = self.taken_at.lock().unwrap_or_else(PoisonError::into_inner);
         *taken_at = Some(Instant::now());
     }
 
     /// It is to hold so much from now on, whatever its limits have left; of none less than was taken.
-    pub fn takes(&self, amounts: &Amounts<'_>) {
+    pub fn grow(&self, amounts: &Amounts<'_>) {
         let to = owned(amounts).map(|(limit, units)| {
             let mut taken = self.amounts.iter();
             let taken = taken.find(|(name, _)| *name == limit);
@@ -241,6 +241,11 @@ impl Held {
     /// It has used what it took.
     pub fn release(mut self) {
         drop(self.end(End::Release(Report::default())));
+    }
+
+    /// The provider does not have it: what it took comes back.
+    pub async fn cancel(self) {
+        self.unserved(false, None, End::Cancel).await;
     }
 
     /// The provider has refused it. If it is of a pool, its member is passed over for that long,

@@ -489,7 +489,7 @@ impl Read<'_> {
             // It may have been found out of reach, or tried by another, while this call waited.
             passed_over.extend(member.map(|member| &*member.name));
             if trip.is_passed_over() && self.has_others_within_reach(gateway, &passed_over) {
-                held.refused(false, None).await;
+                held.cancel().await;
                 continue;
             }
             return Ok(Admitted {
@@ -509,7 +509,7 @@ impl Read<'_> {
     ) -> Result<(Held, Reserved), Refusal> {
         let by = Instant::now() + among.wait;
         let mut granted = self.granted(gateway, among).await?;
-        let mut waits = granted.0.sends().map(|(_, after)| after);
+        let mut waits = granted.0.wait_to_send().map(|(_, after)| after);
         let mut passed_over = among.passed_over.to_vec();
         passed_over.extend(self.member(granted.0.member()).map(|one| &*one.name));
         while waits.is_some() && self.has_others(&passed_over) {
@@ -525,11 +525,11 @@ impl Read<'_> {
                 break;
             };
             passed_over.push(&member.name);
-            let other_waits = other.0.sends().map(|(_, after)| after);
+            let other_waits = other.0.wait_to_send().map(|(_, after)| after);
             if other_waits < waits {
                 (waits, granted, other) = (other_waits, other, granted);
             }
-            other.0.refused(false, None).await;
+            other.0.cancel().await;
         }
         let (mut held, reserved) = granted;
         if waits.is_some() {
@@ -621,12 +621,12 @@ impl Read<'_> {
         among: Among<'_>,
         by: Instant,
     ) -> Result<Held, Refusal> {
-        while let Some((limit, after)) = held.sends() {
+        while let Some((limit, after)) = held.wait_to_send() {
             let after = after.as_duration();
             if after > by.saturating_duration_since(Instant::now()) {
                 self.refused(gateway, among, limit);
                 let refusal = Refusal::fallen(&self.active.policy().name, limit, after);
-                held.refused(false, None).await;
+                held.cancel().await;
                 return Err(refusal);
             }
             sleep(after).await;
@@ -792,10 +792,10 @@ impl Read<'_> {
         } = admitted;
         let Some(upstream) = settings.upstream(held.member()) else {
             let member = held.member().unwrap_or_default().to_owned();
-            held.refused(false, None).await;
+            held.cancel().await;
             return Err(Refusal::nowhere(&member));
         };
-        held.sent();
+        held.mark_sent();
         let Sent {
             response,
             begun,
@@ -817,7 +817,7 @@ impl Read<'_> {
                 }
                 match was_sent {
                     true => held.lost().await,
-                    false => held.refused(false, None).await,
+                    false => held.cancel().await,
                 }
                 return Ok(Forwarded::Unserved(Box::new(Unserved {
                     answer: Err(refusal),
@@ -828,7 +828,7 @@ impl Read<'_> {
             }
         };
         // Before the store is told, which may take a second.
-        let took = held.took();
+        let took = held.since_sent();
         let received = Received::new(self.active.now(), response.headers());
         let signals = Signals::read(upstream.provider, response.headers(), received);
         gateway.meters.ignored.increment(u64::from(signals.ignored));

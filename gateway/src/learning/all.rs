@@ -51,7 +51,7 @@ impl Sent {
     /// Its call is to be sent now: how long it waits yet, and for which limit's sake. That has fallen,
     /// and the provider still counts what was used before. To be asked again then. Nothing if no limit
     /// holds it up: then it counts as sent at all of them.
-    pub fn sends(&mut self, now: Timestamp) -> Option<(&str, Span)> {
+    pub fn wait_to_send(&mut self, now: Timestamp) -> Option<(&str, Span)> {
         let passed = now.since(self.at);
         // Between the question and the answer no other call is sent.
         let limits = self.limits.iter_mut().map(|(limit, granted)| {
@@ -328,7 +328,7 @@ mod tests {
             }
         };
         let mut first = call(1, 0, &limits, 10);
-        assert_eq!(first.sends(at(0)), None);
+        assert_eq!(first.wait_to_send(at(0)), None);
         // Both fall to 100, of which the one counts 100 now, and the other 1,000.
         for ((limit, granted), reset) in first.limits.iter().zip(["60s", "600s"]) {
             let headers = [("limit", "100"), ("remaining", "0"), ("reset", reset)];
@@ -344,11 +344,11 @@ mod tests {
             limit.answered((granted, Came::Accepted), told, at(0), |at| at);
         }
         let mut waits = call(2, 40, &limits, 50);
-        let (limit, _) = waits.sends(at(40)).expect("it waits");
+        let (limit, _) = waits.wait_to_send(at(40)).expect("it waits");
         assert_eq!(limit, "output-tokens");
         let mut goes = call(3, 40, &limits[..1], 50);
-        assert_eq!(goes.sends(at(40)), None);
+        assert_eq!(goes.wait_to_send(at(40)), None);
         // Once nobody holds it up any more, it counts at both.
-        assert_eq!(waits.sends(at(700)), None);
+        assert_eq!(waits.wait_to_send(at(700)), None);
     }
 }
