@@ -93,10 +93,20 @@ impl Drop for Server {
 }
 
 fn run(folder: &Path, store: &str, grpc: &str) -> (Child, SocketAddr, SocketAddr) {
+    announced(&mut serve(folder, store, grpc))
+}
+
+fn serve(folder: &Path, store: &str, grpc: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.args(["serve", "--config", "tidegate.toml", "--store", store]);
     command.args(["--http", "127.0.0.1:0", "--grpc", grpc, "--resp", "off"]);
-    command.current_dir(folder).stdout(Stdio::piped());
+    command.current_dir(folder);
+    command
+}
+
+/// Started, once it has said where it listens.
+fn announced(command: &mut Command) -> (Child, SocketAddr, SocketAddr) {
+    command.stdout(Stdio::piped());
     let mut process = command.spawn().expect("the program runs");
     let said = BufReader::new(process.stdout.take().expect("piped"));
     let mut lines = said.lines().map(|line| line.expect("text"));
@@ -167,6 +177,40 @@ fn a_central_server_that_stands_still_holds_nobody_up_for_longer_than_the_deadli
     }
     drop(paused);
     wait_for(|| edge.check() == 200);
+}
+
+/// A supervisor may start a server before its store is there.
+#[test]
+fn a_server_waits_at_its_start_for_a_store_that_is_not_there_yet() {
+    let mut central = Server::central(CENTRAL);
+    central.process.kill().expect("it runs");
+    central.process.wait().expect("it ends");
+    let edge = tempfile::tempdir().expect("a folder");
+    let policy = edge.path().join("tidegate.toml");
+    std::fs::write(policy, EDGE).expect("written");
+    let store = central.url("?deadline=20s");
+    let mut command = serve(edge.path(), &store, "127.0.0.1:0");
+    let ended = command.output().expect("the program runs");
+    assert_eq!(ended.status.code(), Some(1), "it does not wait by itself");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let mut command = serve(edge.path(), &store, "127.0.0.1:0");
+            command.args(["--store-wait", "10m"]);
+            announced(&mut command)
+        });
+        std::thread::park_timeout(Duration::from_millis(300));
+        assert!(!waits.is_finished(), "it waits");
+        central.kill_and_start_again();
+        let (process, http, grpc) = waits.join().expect("it serves");
+        let folder = tempfile::tempdir().expect("a folder");
+        let edge = Server {
+            process,
+            http,
+            grpc,
+            folder,
+        };
+        assert_eq!(edge.check(), 200);
+    });
 }
 
 /// First a lease is held through one server; a request waits at another, and a third behind it

@@ -1,8 +1,10 @@
 //! What `tidegate serve` is told.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use tidegate_policy::parse_duration;
 
 use super::address::Address;
 use super::fast_clock::factor;
@@ -54,6 +56,16 @@ pub struct Serve {
         hide_env_values = true
     )]
     pub store: Option<String>,
+
+    /// How long to try again at the start, where the store cannot be opened: it is not there yet, or
+    /// loads its data; without it that ends the server at once
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = parse_duration,
+        env = "TIDEGATE_STORE_WAIT"
+    )]
+    pub store_wait: Option<Duration>,
 
     /// Where to listen for HTTP; default: 127.0.0.1:7400
     #[arg(long, value_name = "ADDRESS|off", env = "TIDEGATE_HTTP")]

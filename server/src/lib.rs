@@ -98,9 +98,10 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         (None, None) => (store::USUAL, "as nothing else is said"),
     };
     // A call ends with the gateway that forwards it, and so does what it holds.
+    let wait = args.store_wait.unwrap_or_default();
     let opened = match gateway {
-        None => store::open_for_clients(url, by)?,
-        Some(_) => store::open(url, by)?,
+        None => store::open_for_clients(url, by, wait)?,
+        Some(_) => store::open(url, by, wait)?,
     };
     let builder = Service::builder()
         .store(Arc::clone(&opened.store))

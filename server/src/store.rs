@@ -2,6 +2,7 @@
 //! everyone asks it, and `/metrics` and the log say so.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use metrics::{describe_gauge, gauge};
 use tidegate::Store;
@@ -18,9 +19,12 @@ pub const USUAL: &str = "file:tidegate.redb?sync=interval=100ms";
 /// Who names a store that the command line does.
 pub const TYPED: &str = "--store";
 
-/// Opens the store that `url` names; `by` is what said so.
-pub fn open(url: &str, by: &str) -> Outcome<Opened> {
-    let mut opened = tidegate_url::open(url).map_err(|error| match error {
+/// Between two tries to open a store.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Opens the store that `url` names; `by` is what said so. It is tried again for so long.
+pub fn open(url: &str, by: &str, wait: Duration) -> Outcome<Opened> {
+    let mut opened = try_for(url, wait).map_err(|error| match error {
         UrlError::Store(why) => {
             Trouble::failure(format!("the store `{}` ({by}): {why}", shown(url)))
         }
@@ -38,15 +42,40 @@ pub fn open(url: &str, by: &str) -> Outcome<Opened> {
     Ok(opened)
 }
 
+/// A store that is not there yet, or cannot be used yet, may come to be.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long to wait for a store is no decision, and the server does nothing else meanwhile"
+)]
+fn try_for(url: &str, wait: Duration) -> Result<Opened, UrlError> {
+    let (begun, mut is_told) = (Instant::now(), false);
+    loop {
+        match tidegate_url::open(url) {
+            Err(UrlError::Store(why)) if begun.elapsed() < wait => {
+                if !std::mem::replace(&mut is_told, true) {
+                    let (store, wait) = (shown(url), wait.as_secs_f64());
+                    warn!(
+                        store,
+                        why = why.to_string(),
+                        "the store cannot be opened yet; trying again for {wait} s"
+                    );
+                }
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// As [`open`], for a server: the leases that it makes are its clients', and last beyond it
 /// where the URL says nothing else.
-pub fn open_for_clients(url: &str, by: &str) -> Outcome<Opened> {
+pub fn open_for_clients(url: &str, by: &str, wait: Duration) -> Outcome<Opened> {
     // What is wrong with it is said of what was typed.
     if !url.starts_with("shm:") || url.contains("leases=") || fault(url).is_some() {
-        return open(url, by);
+        return open(url, by, wait);
     }
     let sign = if url.contains('?') { '&' } else { '?' };
-    open(&format!("{url}{sign}leases=ttl"), by)
+    open(&format!("{url}{sign}leases=ttl"), by, wait)
 }
 
 /// What is wrong with a store's URL, without opening it.

@@ -378,7 +378,7 @@ fn of_a_pool_a_member_is_named_and_told() {
     let us = request("forecast", &["--member", "us"]).ends(0).out;
     assert_eq!(us, "  rpm  10 such requests fit; 10 of 10 left\n");
     let nowhere = request("debit", &["rpm=4"]).ends(2).error;
-    assert!(nowhere.contains("which member is meant"), "{nowhere}");
+    assert!(nowhere.contains("`member` is missing"), "{nowhere}");
     let debit = request("debit", &["rpm=4", "--member", "us"]).ends(0).out;
     assert_eq!(debit, "charged\n  rpm  6 of 10 left\n");
     let peek = request("peek", &["rpm=30", "--member", "us"]);
