@@ -25,7 +25,7 @@ pub struct Refusal {
 }
 
 /// What tells a caller that the gateway has refused, and not the provider: the reason.
-const REFUSED: HeaderName = HeaderName::from_static("x-tidegate-refused");
+pub const REFUSED: HeaderName = HeaderName::from_static("x-tidegate-refused");
 
 /// How many calls were refused, by the reason.
 const REFUSED_CALLS: &str = "tidegate_gateway_refused_calls_total";
@@ -86,7 +86,9 @@ impl Refusal {
     /// A limit has no room for a call that takes `wanted`. When a slot comes back its holder alone
     /// knows: a caller is told to come again soon, and not when the lease expires.
     pub fn limit(policy: &Policy, told: &Told<'_>, wanted: Option<(Counts, u64)>) -> Self {
-        let limit = told.binding().unwrap_or("a limit");
+        let Some(limit) = told.binding() else {
+            return Self::behind(policy);
+        };
         let what = short_of(policy, told, wanted)
             .unwrap_or_else(|| format!("limit `{limit}` of policy `{}` is reached", policy.name));
         let mut limits = policy.limit_lists().flatten();
@@ -100,6 +102,20 @@ impl Refusal {
         Self {
             retry_after: Some(after.unwrap_or(SOON)),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, format!("{what}; {until}"))
+        }
+    }
+
+    /// A call whose wait ended while others stood before it: what the limits have is theirs.
+    fn behind(policy: &Policy) -> Self {
+        let message = format!(
+            "other calls of policy `{}` stand before this one; try again in {}",
+            policy.name,
+            spoken(SOON)
+        );
+        Self {
+            retry_after: Some(SOON),
+            reason: "turn",
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
         }
     }
 
@@ -167,7 +183,10 @@ impl Refusal {
 
     /// A call that waited while the gateway closed.
     pub fn closing(why: &str) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+        Self {
+            retry_after: Some(SOON),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+        }
     }
 
     /// A body that is no call.
@@ -392,10 +411,15 @@ impl From<ServiceError> for Refusal {
             _ => error.to_string(),
         };
         let refusal = Self::new(status, message);
-        match status {
-            StatusCode::SERVICE_UNAVAILABLE => Self {
+        match (status, &error) {
+            (StatusCode::SERVICE_UNAVAILABLE, ServiceError::Limits(Error::Store(_))) => Self {
                 retry_after: Some(SOON),
                 reason: "store",
+                ..refusal
+            },
+            // Too much waits, or the gateway closes.
+            (StatusCode::SERVICE_UNAVAILABLE, _) => Self {
+                retry_after: Some(SOON),
                 ..refusal
             },
             _ => refusal,
@@ -430,6 +454,19 @@ mod tests {
         let message = refusal.message();
         assert!(message.contains("https://host/v1beta/models/m:generateContent ("));
         assert!(!message.contains("SECRET"), "{message}");
+    }
+
+    /// When it was told to come again after the millisecond of a decision that others were before, it
+    /// was refused again.
+    #[test]
+    fn who_stands_behind_others_is_told_to_come_again_in_a_second() {
+        let text = "[policy.llm.limits]\nrunning = { concurrency = 1 }";
+        let policies = tidegate_policy::parse("p.toml", text).expect("a policy");
+        let behind = Refusal::behind(&policies.policies[0]);
+        let answer = behind.render(Dialect::OpenAi);
+        assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(answer.headers()[REFUSED], "turn");
+        assert_eq!(answer.headers()["retry-after-ms"], "1000");
     }
 
     #[test]

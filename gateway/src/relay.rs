@@ -579,10 +579,12 @@ impl Read<'_> {
         let (active, acquired) = (&acquisition.active, &acquisition.acquired);
         if let Acquired::Refused(_) = acquired {
             let told = acquisition.told();
-            let limit = told.binding().unwrap_or_default();
-            self.refused(gateway, among, limit);
+            let limit = told.binding();
+            if let Some(limit) = limit {
+                self.refused(gateway, among, limit);
+            }
             gateway.learning.refused(active, told.decision());
-            let wanted = taken_of(gateway, limit, &amounts);
+            let wanted = taken_of(gateway, limit.unwrap_or_default(), &amounts);
             return Err(Refusal::limit(active.policy(), &told, wanted));
         }
         let counted = gateway.learning.granted(active, acquired, &amounts);

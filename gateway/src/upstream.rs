@@ -22,7 +22,7 @@ use tower_service::Service;
 use crate::caller;
 use crate::credentials;
 use crate::reach::Trip;
-use crate::refuse::Refusal;
+use crate::refuse::{REFUSED, Refusal};
 use crate::settings::{BadSettings, Upstream};
 use tidegate_llm::Provider;
 
@@ -40,7 +40,7 @@ const IDLE: Duration = Duration::from_secs(60);
 const VERSIONS: [&str; 2] = ["/v1", "/v1beta"];
 
 /// What is between two neighbours alone (RFC 9110, section 7.6.1), and what is made anew.
-const NOT_FORWARDED: [HeaderName; 9] = [
+const NOT_FORWARDED: [HeaderName; 10] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     header::PROXY_AUTHENTICATE,
@@ -50,6 +50,8 @@ const NOT_FORWARDED: [HeaderName; 9] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
     header::HOST,
+    // What a gateway before the provider says of its refusals is not said of this one's.
+    REFUSED,
 ];
 
 /// What some go by in place of the method or the path of a call, by which it counts here.

@@ -118,7 +118,9 @@ async fn a_refusal_of_the_gateways_own_says_so_and_why() {
         let reason = headers.get("x-tidegate-refused");
         reason.map(|reason| reason.to_str().unwrap().to_owned())
     };
-    running.provider.next(Reply::answer(10, 990));
+    // A provider that is a gateway, too, says it of itself.
+    let answer = Reply::answer(10, 990).with("x-tidegate-refused", "store");
+    running.provider.next(answer);
     let (status, headers, _) = running.post(CHAT, &chat(900)).await;
     assert_eq!((status.as_u16(), reason(&headers)), (200, None));
     running.settles_to("tokens", 0).await;

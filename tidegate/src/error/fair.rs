@@ -38,7 +38,8 @@ pub enum FairError {
     FlowsFull(usize),
     /// Its turn did not come in the time that it was waited for.
     #[error(
-        "its turn did not come within {0:?}; wait longer, send fewer, or give its flow more weight"
+        "its turn did not come within {:.3} s; wait longer, send fewer, or give its flow more weight",
+        .0.as_secs_f64()
     )]
     WaitedTooLong(Duration),
     /// Everyone who waited was [sent away](crate::fair::FairQueue::stop_waiting).
