@@ -87,7 +87,11 @@ impl Refusal {
     /// knows: a caller is told to come again soon, and not when the lease expires.
     pub fn limit(policy: &Policy, told: &Told<'_>, wanted: Option<(Counts, u64)>) -> Self {
         let Some(limit) = told.binding() else {
-            return Self::behind(policy);
+            let after = told.retry_after().map(|after| after.as_duration());
+            return match after {
+                Some(after) if after > SOON => Self::cooling(policy, after.min(LONGEST)),
+                _ => Self::behind(policy),
+            };
         };
         let what = short_of(policy, told, wanted)
             .unwrap_or_else(|| format!("limit `{limit}` of policy `{}` is reached", policy.name));
@@ -115,6 +119,19 @@ impl Refusal {
         Self {
             retry_after: Some(SOON),
             reason: "turn",
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+        }
+    }
+
+    /// A call for a pool, all of whose members are passed over for a while.
+    fn cooling(policy: &Policy, after: Duration) -> Self {
+        let message = format!(
+            "no member of policy `{}` is asked now, as their providers have refused; try again in {}",
+            policy.name,
+            spoken(after)
+        );
+        Self {
+            retry_after: Some(after),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
         }
     }
@@ -412,6 +429,10 @@ impl From<ServiceError> for Refusal {
         };
         let refusal = Self::new(status, message);
         match (status, &error) {
+            (_, ServiceError::Never { .. }) => Self {
+                reason: "never",
+                ..refusal
+            },
             (StatusCode::SERVICE_UNAVAILABLE, ServiceError::Limits(Error::Store(_))) => Self {
                 retry_after: Some(SOON),
                 reason: "store",

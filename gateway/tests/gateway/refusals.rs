@@ -1,11 +1,13 @@
 //! Refusals say what an SDK's user has to know: how much, of what, how much is left, until when.
 
+use std::time::Duration;
+
 use http::HeaderMap;
 use serde_json::{Value, json};
 use tidegate_gateway::Settings;
 use tidegate_llm::Price;
 
-use super::{POLICY, Reply, Running, chat, run};
+use super::{POLICY, Reply, Running, TOKENS, chat, in_order, run};
 
 const CHAT: &str = "/v1/chat/completions";
 const MONEY: &str =
@@ -106,6 +108,27 @@ async fn a_body_without_a_model_is_told_so_where_money_is_counted() {
     assert_eq!(
         message,
         "the body names no `model`, and the policy counts money, which is by the model"
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_that_cools_down_is_told_for_how_long() {
+    let running = run(&in_order(TOKENS), |settings| settings.wait = Duration::ZERO).await;
+    for _ in 0..2 {
+        let refusal = Reply::refusal(429, "{}").with("retry-after", "600");
+        running.provider.next(refusal);
+    }
+    running.post(CHAT, &chat(50)).await;
+    let (status, headers, body) = running.post(CHAT, &chat(50)).await;
+    assert_eq!(status, 429);
+    assert_eq!(headers["x-tidegate-refused"], "limit");
+    let after: u64 = headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((500..=600).contains(&after), "{after}: {body}");
+    let message = body["error"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("no member of policy `llm` is asked now"),
+        "{message}"
     );
     running.stop().await;
 }

@@ -302,6 +302,9 @@ impl Inner {
             (None, Some(spot)) => Some(spot.key.of_root()),
             (None, None) => None,
         };
+        // A page may have ended among what is of another set.
+        let first = first.filter(|first| first.partition.starts_with(&keys::roots(&self.set)));
+        let low = root_of_beginning(wanted.select.beginning(), wanted.levels).0;
         if let Some(first) = first
             && let Some(row) = self.shared.connection.get(&first).await?
         {
@@ -331,7 +334,8 @@ impl Inner {
             };
             for item in &found.items {
                 if read_bytes(item, "sk")? == keys::root_row() {
-                    due.extend(self.root_that_is_due(item, now)?);
+                    let root = self.root_that_is_due(item, now)?;
+                    due.extend(root.filter(|root| root.bytes().starts_with(low)));
                 } else if !self.list_used(item, "", which, &mut page)? {
                     return Ok(page);
                 }

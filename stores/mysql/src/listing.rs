@@ -352,7 +352,7 @@ impl Inner {
         };
         let sql = format!(
             "SELECT root, body FROM {prefix}_leases WHERE table_id = ? AND root IN ({}) \
-             AND due <= {at} LIMIT {MOST_DUE}",
+             AND due <= {at} ORDER BY root LIMIT {MOST_DUE}",
             marks(roots.len())
         );
         let names = roots
@@ -361,6 +361,9 @@ impl Inner {
         let parameters = std::iter::once(Value::from(table)).chain(names).collect();
         let due = self.shared.query(&sql, Params::Positional(parameters));
         let due: Vec<(Vec<u8>, Vec<u8>)> = due.await?;
+        // Of roots behind these nothing is known: they are looked at, too.
+        let last = due.last().filter(|_| due.len() == MOST_DUE);
+        let unknown_from = last.map(|(root, _)| root.clone());
         let mut expired = BTreeSet::new();
         for (root, body) in due {
             let lease = decode_record(&body).map_err(|_| garbled("a lease"))?;
@@ -368,7 +371,10 @@ impl Inner {
                 expired.insert(root);
             }
         }
-        roots.retain(|root| expired.contains(&names::name(root.bytes())));
+        roots.retain(|root| {
+            let name = names::name(root.bytes());
+            expired.contains(&name) || unknown_from.as_ref().is_some_and(|from| name >= *from)
+        });
         Ok(roots)
     }
 }

@@ -213,6 +213,7 @@ impl Calls {
         let (now, caller) = (now.as_micros(), self.is_callers());
         let arguments: [Argument<'_>; 4] = [&self.tab, &root, &now, &caller];
         loop {
+            let _share = self.link.share(self.tab, root).await?;
             let statement = "SELECT tidegate.end_expired($1, $2, $3, $4)";
             let rows = self.link.query(statement, &arguments).await?;
             let row = rows.first().ok_or_else(|| garbled("no answer"))?;
