@@ -133,9 +133,9 @@ impl MemoryTable {
                 return Ok(page);
             };
             let asked = (listing, hours);
-            let mut shard_there = at.0.lock();
-            shard_there.end_expired(listing.now, &self.capacity);
-            let usage = &shard_there.usage;
+            let mut locked = at.0.lock();
+            locked.end_expired(listing.now, &self.capacity);
+            let usage = &locked.usage;
             place = usage.page(place.as_ref(), asked, AT_ONCE, &mut page.items);
             match place {
                 None if only => return Ok(page),
