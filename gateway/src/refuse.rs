@@ -427,23 +427,16 @@ impl From<ServiceError> for Refusal {
             }
             _ => error.to_string(),
         };
-        let refusal = Self::new(status, message);
-        match (status, &error) {
-            (_, ServiceError::Never { .. }) => Self {
-                reason: "never",
-                ..refusal
-            },
-            (StatusCode::SERVICE_UNAVAILABLE, ServiceError::Limits(Error::Store(_))) => Self {
-                retry_after: Some(SOON),
-                reason: "store",
-                ..refusal
-            },
-            // Too much waits, or the gateway closes.
-            (StatusCode::SERVICE_UNAVAILABLE, _) => Self {
-                retry_after: Some(SOON),
-                ..refusal
-            },
-            _ => refusal,
+        let is_away = status == StatusCode::SERVICE_UNAVAILABLE;
+        let reason = match &error {
+            ServiceError::Never { .. } => "never",
+            ServiceError::Limits(Error::Store(_)) if is_away => "store",
+            _ => usual_reason(status),
+        };
+        Self {
+            retry_after: is_away.then_some(SOON),
+            reason,
+            ..Self::new(status, message)
         }
     }
 }

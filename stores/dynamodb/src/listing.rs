@@ -14,7 +14,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use aws_sdk_dynamodb::types::Select as Selected;
 use sha2::{Digest, Sha256};
-use tidegate_net::Ending;
+use tidegate_net::ExpirySweep;
 use tidegate_store::bytes::Reader;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::{root_of, root_of_beginning};
@@ -219,8 +219,8 @@ impl Inner {
         hours: Hours,
     ) -> Result<Page<Usage>, Trouble> {
         let revision = self.revision().await?;
-        let (ending, mut looked_at, mut has_time) =
-            (Ending::new(self, wanted.now), BTreeSet::new(), true);
+        let (sweep, mut looked_at, mut has_time) =
+            (ExpirySweep::new(self, wanted.now), BTreeSet::new(), true);
         loop {
             let mut due = BTreeSet::new();
             let page = self.kept_usage(wanted, (hours, &revision.plan), &mut due);
@@ -229,7 +229,7 @@ impl Inner {
             if new.is_empty() || !has_time {
                 return Ok(page);
             }
-            has_time = ending.end(&new).await;
+            has_time = sweep.end(&new).await;
             looked_at.extend(new);
         }
     }
@@ -246,14 +246,12 @@ impl Inner {
         let Some(row) = connection.get(&place.own()).await? else {
             return Ok(());
         };
-        let (row, next) = (
-            RootItem::read(&row)?,
-            DueRange {
-                after: None,
-                most: 1,
-            },
-        );
-        let next = connection.due(&place, next, at).await?;
+        let row = RootItem::read(&row)?;
+        let first = DueRange {
+            after: None,
+            most: 1,
+        };
+        let next = connection.due(&place, first, at).await?;
         let due = next.first().map(|lease| lease.due);
         if due.is_some_and(|due| due <= at) {
             let revision = self.revision().await?;

@@ -71,7 +71,7 @@ pub trait Commands: Send + Sync + Sized + 'static {
     }
 
     /// Ends the leases under a root that have expired by `now`, as any command does: for a store
-    /// whose listing of usage has [them ended](crate::Ending).
+    /// whose listing of usage has [them ended](crate::ExpirySweep).
     fn end_expired(
         self: Arc<Self>,
         _root: OwnedKey,

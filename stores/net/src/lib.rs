@@ -9,7 +9,7 @@
 //! | [`Commands`], [`begin()`] | the way of every command, from what a store does for its tables; those of a batch are of one root together, of several roots at once |
 //! | [`in_order()`] | a batch of one root, one command after the other |
 //! | [`decide_together()`] | the same, several commands over one load and one write |
-//! | [`Ending`] | leases that have expired are ended before what was used is listed |
+//! | [`ExpirySweep`] | leases that have expired are ended before what was used is listed |
 //! | [`Notifier`] | how requests that wait are told that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
@@ -52,4 +52,4 @@ pub use shares::{Share, Shares};
 pub use single_bucket::SingleBucket;
 pub use together::{DecidesTogether, decide_together};
 pub use underway::{Finish, Tasks};
-pub use usage::Ending;
+pub use usage::ExpirySweep;

@@ -17,13 +17,13 @@ const AT_ONCE: usize = 16;
 /// Ends leases that have expired, for a part of a listing's deadline: what there is no time for is listed
 /// as it is kept.
 #[derive(Debug)]
-pub struct Ending<'c, C> {
+pub struct ExpirySweep<'c, C> {
     table: &'c Arc<C>,
     now: Timestamp,
     until: Instant,
 }
 
-impl<'c, C: Commands> Ending<'c, C> {
+impl<'c, C: Commands> ExpirySweep<'c, C> {
     /// For a listing that begins, as of `now`.
     #[must_use]
     pub fn new(table: &'c Arc<C>, now: Timestamp) -> Self {
@@ -58,7 +58,8 @@ pub(crate) async fn page_of_usage<C: Commands>(
     hours: Hours,
 ) -> Result<Page<Usage>, StoreError> {
     let Listing { levels, now, .. } = listing.lend();
-    let (ending, mut roots, mut has_time) = (Ending::new(table, now), RootsOnPage::default(), true);
+    let (sweep, mut roots, mut has_time) =
+        (ExpirySweep::new(table, now), RootsOnPage::default(), true);
     loop {
         let page = Arc::clone(table).page_of_usage(listing.clone(), hours);
         let page = page.await?;
@@ -70,6 +71,6 @@ pub(crate) async fn page_of_usage<C: Commands>(
         if expired.is_empty() {
             return Ok(page);
         }
-        has_time = ending.end(&expired).await;
+        has_time = sweep.end(&expired).await;
     }
 }
