@@ -10,8 +10,8 @@ use tidegate_core::{
     Align, Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
 };
 use tidegate_store::{
-    Answer, Command, Decision, Detail, Ending, Item, KeyCommand, KeyPath, Listing, Op, Plan,
-    PlanLimit, Reply, Select, Settlement, Store, StoreError, Table, Terms, Verb,
+    Answer, Command, Decision, Detail, Ending, Item, KeyCommand, KeyPath, Listing, Op, Out, Plan,
+    PlanLimit, Reply, Select, Settlement, Store, StoreError, StoreFuture, Table, Terms, Verb,
 };
 
 /// A second in microseconds.
@@ -204,6 +204,28 @@ impl Fixture {
         };
         let answers = self.batch(&items);
         answers.iter().filter(|answer| admitted(answer)).count()
+    }
+
+    /// As many takes of one key, begun one after the other and none of them awaited: of a store
+    /// beyond a network.
+    ///
+    /// # Panics
+    /// The store answers at once.
+    #[must_use]
+    pub fn takes_at_once(&self, key: &[u8], count: usize) -> Vec<StoreFuture> {
+        let amounts = vec![1; self.plan.limits().len()];
+        let take = Verb::Take {
+            amounts: &amounts,
+            lease: None,
+            detail: Detail::Verdict,
+        };
+        let begin = || {
+            let mut answer = Ok(Reply::Done);
+            let command = self.command(key, take).into();
+            let begun = self.table.execute(&command, Out::new(&mut answer));
+            begun.pending().expect("a store beyond a network")
+        };
+        (0..count).map(|_| begin()).collect()
     }
 
     pub(crate) fn decide(&self, key: &[u8], verb: Verb<'_>) -> Result<Decision, StoreError> {

@@ -107,7 +107,8 @@ impl OwnedKeyCommand {
     }
 
     /// Whether a lease is made, moved or ended by it, or left out of what it does.
-    pub(crate) fn is_about_leases(&self) -> bool {
+    #[must_use]
+    pub fn is_about_leases(&self) -> bool {
         let verb = self.verb.lend();
         verb.lease().is_some() || verb.gives_back()
     }

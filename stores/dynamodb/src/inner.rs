@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_net::Changes;
-use tidegate_store::optimistic::{KnownRevisions, PlanRevision};
+use tidegate_net::{Changes, Groups};
+use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand, PlanRevision};
 
 use crate::known::Known;
 use crate::shared::Shared;
@@ -14,6 +14,7 @@ pub(crate) struct Inner {
     /// The name of the set.
     pub(crate) set: String,
     pub(crate) changes: Changes<Arc<PlanRevision>>,
+    pub(crate) groups: Arc<Groups<OwnedKeyCommand>>,
     /// Revisions that were met.
     pub(crate) revisions: KnownRevisions,
     /// Roots that were met.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, PollingLine, Waiting};
-use tidegate_net::{Changes, Commands, Driver, Finish, begin};
+use tidegate_net::{
+    Changes, Commands, DecidesGroups, DecidesTogether, Driver, Finish, Groups, begin,
+    decide_together, send_in_group,
+};
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
@@ -30,6 +33,7 @@ impl DynamodbTable {
             shared,
             set: set.to_owned(),
             changes: Changes::default(),
+            groups: Arc::default(),
             revisions: KnownRevisions::default(),
             known: Known::default(),
         });
@@ -52,9 +56,13 @@ impl Commands for Inner {
     }
 
     fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
-        let (own, request) = (Arc::clone(self), OwnedKeyCommand::of(command));
+        let request = OwnedKeyCommand::of(command);
+        if !request.is_about_leases() {
+            return send_in_group(self, &self.shared.driver, command.key.root(), request);
+        }
+        let own = Arc::clone(self);
         let driver = &self.shared.driver;
-        driver.later(async move { Ok(own.try_until_told(request, None).await?.0) })
+        driver.later(async move { own.execute_alone(request).await })
     }
 
     async fn decide(
@@ -62,7 +70,7 @@ impl Commands for Inner {
         batch: &OwnedCommand,
         answers: &mut Vec<Answer>,
     ) -> Result<(), StoreError> {
-        tidegate_net::decide_together(self, batch, answers).await
+        tidegate_net::decide_batch(self, batch, answers).await
     }
 
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {
@@ -114,5 +122,32 @@ impl Commands for Inner {
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {
         self.count_rows().await.map_err(Trouble::told)
+    }
+}
+
+impl DecidesGroups for Inner {
+    type Request = OwnedKeyCommand;
+
+    /// Each writes on the version before it.
+    const MOST_UNDER_WAY: usize = 1;
+
+    fn groups(&self) -> &Arc<Groups<OwnedKeyCommand>> {
+        &self.groups
+    }
+
+    fn fit(&self, one: &OwnedKeyCommand, other: &OwnedKeyCommand) -> bool {
+        Arc::ptr_eq(&one.plan, &other.plan)
+    }
+
+    async fn decide_group(
+        self: &Arc<Self>,
+        requests: &[OwnedKeyCommand],
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), StoreError> {
+        decide_together(self, requests, answers).await
+    }
+
+    async fn decide_one(self: &Arc<Self>, request: &OwnedKeyCommand) -> Answer {
+        self.execute_alone(request.clone()).await
     }
 }

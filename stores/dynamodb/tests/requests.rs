@@ -6,13 +6,13 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::counting::{Counting, Request};
+use support::counting::{Counting, Fault, Request};
 use tidegate_conformance::TableExt;
 use tidegate_conformance::dynamodb_server::DynamodbServer;
 use tidegate_conformance::fixture::{Fixture, SECOND, hourly, machine_time, plan, rate, slots};
 use tidegate_dynamodb::{Clock, DynamodbStore};
 use tidegate_store::core::Span;
-use tidegate_store::{Change, Definition, Ending, Event, Hours, Select, Store, block_on};
+use tidegate_store::{Change, Definition, Ending, Event, Hours, Reply, Select, Store, block_on};
 
 fn open(proxy: &Counting) -> DynamodbStore {
     let endpoint = format!("http://127.0.0.1:{}", proxy.port());
@@ -89,6 +89,32 @@ fn a_lone_bucket_is_one_request_and_one_write_unit() {
     assert!(fixture.admits(b"k", &[1]));
     assert_eq!(names(&proxy.asked()), ["PutItem", "PutItem"]);
     assert_eq!(fixture.left(b"k"), [9_999 - 6]);
+}
+
+/// Each wrote on the version before it: as many requests and units, one after the other.
+#[test]
+fn takes_of_one_key_that_come_while_one_is_under_way_are_one_request() {
+    let Some(server) = DynamodbServer::start() else {
+        return;
+    };
+    let proxy = Counting::to(server.port());
+    let store = open(&proxy);
+    let limits = plan(0, 1, &[(0, hourly(40))]);
+    let fixture = Fixture::at(&store, "t", limits, machine_time());
+    assert!(fixture.admits(b"k", &[1]));
+    proxy.forget();
+    proxy.next(1, &["PutItem"], Fault::Held);
+    let begun = fixture.takes_at_once(b"k", 50);
+    proxy.mend();
+    let answers = begun
+        .into_iter()
+        .map(|begun| block_on(begun).expect("an answer"));
+    let is_admitted = |reply: &Reply| reply.verdict().expect("a verdict").admitted();
+    assert_eq!(answers.filter(is_admitted).count(), 39);
+    // Or all of them together, behind the one before, whose group had not ended.
+    let asked = proxy.asked();
+    assert!((1..=2).contains(&asked.len()), "{asked:?}");
+    assert_eq!(units_written(&asked), asked.len() as f64);
 }
 
 #[test]

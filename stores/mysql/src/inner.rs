@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_net::{Changes, Share};
+use tidegate_net::{Changes, Groups, Share};
 use tidegate_store::StoreError;
-use tidegate_store::optimistic::{KnownRevisions, PlanRevision};
+use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand, PlanRevision};
 
 use crate::pruner::Pruner;
 use crate::shared::Shared;
@@ -15,6 +15,7 @@ pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u32,
     pub(crate) changes: Changes<Arc<PlanRevision>>,
+    pub(crate) groups: Arc<Groups<OwnedKeyCommand>>,
     pub(crate) known: KnownRevisions,
     pub(crate) pruner: Pruner,
 }

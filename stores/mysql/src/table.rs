@@ -16,7 +16,10 @@ use crate::pruner::Pruner;
 use crate::shared::Shared;
 use crate::sql;
 use crate::sql::Place;
-use tidegate_net::{Changes, Commands, Driver, Finish, begin};
+use tidegate_net::{
+    Changes, Commands, DecidesGroups, DecidesTogether, Driver, Finish, Groups, begin,
+    decide_together, send_in_group,
+};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -32,6 +35,7 @@ impl MysqlTable {
             shared,
             number,
             changes: Changes::default(),
+            groups: Arc::default(),
             known: KnownRevisions::default(),
             pruner: Pruner::default(),
         });
@@ -54,9 +58,13 @@ impl Commands for Inner {
     }
 
     fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
-        let (own, request) = (Arc::clone(self), OwnedKeyCommand::of(command));
+        let request = OwnedKeyCommand::of(command);
+        if !request.is_about_leases() {
+            return send_in_group(self, &self.shared.driver, command.key.root(), request);
+        }
+        let own = Arc::clone(self);
         let driver = &self.shared.driver;
-        driver.later(async move { Ok(own.try_until_told(request, None).await?.0) })
+        driver.later(async move { own.execute_alone(request).await })
     }
 
     async fn decide(
@@ -64,7 +72,7 @@ impl Commands for Inner {
         batch: &OwnedCommand,
         answers: &mut Vec<Answer>,
     ) -> Result<(), StoreError> {
-        tidegate_net::decide_together(self, batch, answers).await
+        tidegate_net::decide_batch(self, batch, answers).await
     }
 
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {
@@ -129,6 +137,33 @@ impl Commands for Inner {
 
     async fn count(self: Arc<Self>) -> Result<usize, StoreError> {
         self.count_rows().await.map_err(Trouble::told)
+    }
+}
+
+impl DecidesGroups for Inner {
+    type Request = OwnedKeyCommand;
+
+    /// The second waits for the root's row at the server.
+    const MOST_UNDER_WAY: usize = 2;
+
+    fn groups(&self) -> &Arc<Groups<OwnedKeyCommand>> {
+        &self.groups
+    }
+
+    fn fit(&self, one: &OwnedKeyCommand, other: &OwnedKeyCommand) -> bool {
+        Arc::ptr_eq(&one.plan, &other.plan)
+    }
+
+    async fn decide_group(
+        self: &Arc<Self>,
+        requests: &[OwnedKeyCommand],
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), StoreError> {
+        decide_together(self, requests, answers).await
+    }
+
+    async fn decide_one(self: &Arc<Self>, request: &OwnedKeyCommand) -> Answer {
+        self.execute_alone(request.clone()).await
     }
 }
 

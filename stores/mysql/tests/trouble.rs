@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::{Fixture, SECOND, hourly, machine_time, number, open, plan, slots};
+use support::{Fixture, SECOND, hourly, machine_time, number, open, plan, rate, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::{Hole, Paused, TableExt as _};
 use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
 use tidegate_store::core::Span;
-use tidegate_store::{OwnedKey, StoreError};
+use tidegate_store::{OwnedKey, StoreError, block_on};
 
 const PASSWORD: &str = "hunter-2-is-secret";
 
@@ -244,6 +244,31 @@ fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() 
     assert!(slow.admits(b"other", &[1]));
     holder.ends(&server);
     assert!(slow.admits(b"k", &[1]));
+}
+
+/// Each was two trips, for which the row was locked.
+#[test]
+fn takes_of_one_key_that_come_while_others_are_under_way_are_decided_together() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let rules = [(0, hourly(40)), (0, rate(1, 99))];
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    assert!(fixture.admits(b"k", &[1, 1]));
+    let holder = Holder::of_a_row(&server);
+    let sent = || number(&server, "SHOW GLOBAL STATUS LIKE 'Questions'");
+    let before = sent();
+    let begun = fixture.takes_at_once(b"k", 50);
+    holder.ends(&server);
+    let admitted = begun.into_iter().map(|begun| {
+        let reply = block_on(begun).expect("an answer");
+        reply.verdict().expect("a verdict").admitted()
+    });
+    assert_eq!(admitted.filter(|&admitted| admitted).count(), 39);
+    // Three times two trips, what prepares them, and what ends the holder.
+    let sent = sent() - before;
+    assert!(sent < 50, "{sent} statements for 50 takes");
 }
 
 /// The first root with something due that could not be locked ended every sweep: no other was

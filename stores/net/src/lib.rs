@@ -8,7 +8,8 @@
 //! | [`Once`] | work that one at a time does for all who wait for it |
 //! | [`Commands`], [`begin()`] | the way of every command, from what a store does for its tables; those of a batch are of one root together, of several roots at once |
 //! | [`in_order()`] | a batch of one root, one command after the other |
-//! | [`decide_together()`] | the same, several commands over one load and one write |
+//! | [`decide_batch()`] | the same, several commands over one load and one write |
+//! | [`send_in_group()`] | commands of one root that come while others of it are under way are decided together |
 //! | [`ExpirySweep`] | leases that have expired are ended before what was used is listed |
 //! | [`Notifier`] | how requests that wait are told that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
@@ -30,6 +31,7 @@ mod commands;
 mod digest;
 mod driver;
 pub mod following;
+mod groups;
 pub mod key_order;
 mod notifier;
 mod once;
@@ -46,10 +48,11 @@ pub use changes::{Changes, MOST_TOUCHED, Writer};
 pub use commands::Commands;
 pub use digest::digest;
 pub use driver::{Driver, closed, too_late, within};
+pub use groups::{DecidesGroups, Groups, send_in_group};
 pub use notifier::{Notifier, Subscription, Wakeup};
 pub use once::Once;
 pub use shares::{Share, Shares};
 pub use single_bucket::SingleBucket;
-pub use together::{DecidesTogether, decide_together};
+pub use together::{DecidesTogether, decide_batch, decide_together};
 pub use underway::{Finish, Tasks};
 pub use usage::ExpirySweep;

@@ -27,18 +27,30 @@ pub trait DecidesTogether: Send + Sync + Sized {
 ///
 /// # Errors
 /// What keeps all from being answered that are not yet: their answer.
-pub async fn decide_together<S: DecidesTogether>(
+pub async fn decide_batch<S: DecidesTogether>(
     store: &Arc<S>,
     batch: &OwnedCommand,
     answers: &mut Vec<Answer>,
 ) -> Result<(), StoreError> {
-    let requests = batch.lend(|command| match command.op {
+    let requests: Vec<_> = batch.lend(|command| match command.op {
         Op::Batch(items) => items
             .iter()
             .map(|&(path, verb)| OwnedKeyCommand::of(&command.one(path, verb)))
             .collect(),
         _ => Vec::new(),
     });
+    decide_together(store, &requests, answers).await
+}
+
+/// The same of `requests`, which are of one root and by one plan.
+///
+/// # Errors
+/// Those of [`decide_batch`].
+pub async fn decide_together<S: DecidesTogether>(
+    store: &Arc<S>,
+    requests: &[OwnedKeyCommand],
+    answers: &mut Vec<Answer>,
+) -> Result<(), StoreError> {
     let mut progress = BatchProgress::default();
     while let Some(next) = requests.get(answers.len()) {
         let left = &requests[answers.len()..];

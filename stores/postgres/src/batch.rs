@@ -1,6 +1,8 @@
 //! A batch of one root: so many commands as one statement (`sql/batch.sql`), in their order and at
 //! one instant, each on its own shortest way.
 
+use tidegate_store::core::Timestamp;
+use tidegate_store::optimistic::moved;
 use tidegate_store::{Answer, KeyCommand, Op, OwnedCommand, Reply, StoreError};
 
 use crate::compiled::Compiled;
@@ -46,13 +48,13 @@ struct Columns<'r> {
 }
 
 impl Inner {
-    /// Pushes an answer to each of `batch`, which is of one root.
+    /// Pushes an answer to each of `requests`, which are of one root and by one plan; and by one
+    /// instant, where the caller's clock decides.
     pub(crate) async fn decide_together(
         &self,
-        batch: &OwnedCommand,
+        requests: &[Request],
         answers: &mut Vec<Answer>,
     ) -> Result<(), StoreError> {
-        let requests = requests(batch, Request::new);
         let mut at = None;
         while let Some(next) = requests.get(answers.len()) {
             let plan = self.plan_of(next).await?;
@@ -80,13 +82,17 @@ impl Inner {
 
     /// Whether any of `batch` makes a lease that ends with a session: that is told of by itself.
     pub(crate) fn makes_leases_of_sessions(&self, batch: &OwnedCommand) -> bool {
-        let is_lease = |one: &KeyCommand<'_>| one.verb.terms().is_some();
-        self.calls.session.is_some() && requests(batch, is_lease).contains(&true)
+        requests(batch, |one| self.ends_with_session(one)).contains(&true)
+    }
+
+    /// Whether it makes a lease that ends with a session.
+    pub(crate) fn ends_with_session(&self, command: &KeyCommand<'_>) -> bool {
+        self.calls.session.is_some() && command.verb.terms().is_some()
     }
 }
 
 /// What `of` makes of each of `batch`.
-fn requests<T>(batch: &OwnedCommand, of: impl Fn(&KeyCommand<'_>) -> T) -> Vec<T> {
+pub(crate) fn requests<T>(batch: &OwnedCommand, of: impl Fn(&KeyCommand<'_>) -> T) -> Vec<T> {
     batch.lend(|command| match command.op {
         Op::Batch(items) => items
             .iter()
@@ -109,7 +115,7 @@ impl Calls {
         let _share = self.link.share(self.tab, first.root()).await?;
         let mut columns = Columns::default();
         for request in requests {
-            columns.add(self.way(plan, request), request);
+            columns.add(self.way(plan, request), request, first.now);
         }
         let (root, now) = (first.root(), first.now.as_micros());
         let limits = plan.plain.as_deref();
@@ -181,7 +187,8 @@ impl Calls {
 }
 
 impl<'r> Columns<'r> {
-    fn add(&mut self, way: Way, request: &'r Request) {
+    /// Adds `request`, of which the instants are told as by a clock that stands at `now`.
+    fn add(&mut self, way: Way, request: &'r Request, now: Timestamp) {
         self.ways.push(way as i32);
         self.keys.push(&request.key);
         self.ends.push(list(&request.ends));
@@ -191,7 +198,8 @@ impl<'r> Columns<'r> {
         self.amounts.push(list(&request.amounts));
         self.details.push(request.detail);
         self.ids.push(request.id.as_deref());
-        self.untils.push(request.until);
+        let until = Timestamp::from_micros(request.until);
+        self.untils.push(moved(until, request.now, now).as_micros());
         self.idempotency.push(request.idempotency.as_deref());
         self.endings.push(request.ending);
         let used = request.used.iter();

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_net::Changes;
+use tidegate_net::{Changes, Groups};
 use tidegate_store::core::Span;
 
 use crate::compiled::Compiled;
 use crate::connection::Link;
 use crate::options::Clock;
+use crate::request::Request;
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -40,4 +41,5 @@ pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) calls: Calls,
     pub(crate) changes: Changes<Compiled>,
+    pub(crate) groups: Arc<Groups<Request>>,
 }

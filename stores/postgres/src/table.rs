@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
-use tidegate_net::{Changes, Commands, Driver, Finish, begin, in_order};
+use tidegate_net::{
+    Changes, Commands, DecidesGroups, Driver, Finish, Groups, begin, in_order, send_in_group,
+};
 use tidegate_store::core::Timestamp;
 use tidegate_store::{
     Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey, OwnedListing,
     Page, Reply, StoreError, StoreFuture, Table, Usage,
 };
 
+use crate::batch::requests;
 use crate::error::garbled;
 use crate::inner::{Calls, Inner, Turn};
+use crate::options::Clock;
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::shared::Shared;
@@ -38,6 +42,7 @@ impl PostgresTable {
             shared,
             calls,
             changes,
+            groups: Arc::default(),
         });
         Self {
             inner,
@@ -58,9 +63,13 @@ impl Commands for Inner {
     }
 
     fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
-        let (own, request) = (Arc::clone(self), Request::new(command));
+        let request = Request::new(command);
+        if !self.ends_with_session(command) {
+            return send_in_group(self, &self.shared.driver, command.key.root(), request);
+        }
+        let own = Arc::clone(self);
         let driver = &self.shared.driver;
-        driver.later(async move { own.execute(request).await })
+        driver.later(async move { own.execute(&request).await })
     }
 
     async fn decide(
@@ -71,7 +80,8 @@ impl Commands for Inner {
         if self.makes_leases_of_sessions(batch) {
             return in_order(self, batch, answers).await;
         }
-        self.decide_together(batch, answers).await
+        self.decide_together(&requests(batch, Request::new), answers)
+            .await
     }
 
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {
@@ -131,10 +141,39 @@ impl Commands for Inner {
     }
 }
 
+impl DecidesGroups for Inner {
+    type Request = Request;
+
+    /// The second waits for the root's row at the server.
+    const MOST_UNDER_WAY: usize = 2;
+
+    fn groups(&self) -> &Arc<Groups<Request>> {
+        &self.groups
+    }
+
+    fn fit(&self, one: &Request, other: &Request) -> bool {
+        Arc::ptr_eq(&one.plan, &other.plan)
+            && one.calendars == other.calendars
+            && (self.calls.clock == Clock::Server || one.now == other.now)
+    }
+
+    async fn decide_group(
+        self: &Arc<Self>,
+        requests: &[Request],
+        answers: &mut Vec<tidegate_store::Answer>,
+    ) -> Result<(), StoreError> {
+        self.decide_together(requests, answers).await
+    }
+
+    async fn decide_one(self: &Arc<Self>, request: &Request) -> tidegate_store::Answer {
+        self.execute(request).await
+    }
+}
+
 impl Inner {
-    pub(crate) async fn execute(&self, request: Request) -> Result<Reply, StoreError> {
-        let plan = self.plan_of(&request).await?;
-        match self.calls.query(&plan, &request).await? {
+    pub(crate) async fn execute(&self, request: &Request) -> Result<Reply, StoreError> {
+        let plan = self.plan_of(request).await?;
+        match self.calls.query(&plan, request).await? {
             Answer::Reply(reply) => Ok(reply),
             _ => Err(garbled("no reply")),
         }
@@ -143,11 +182,11 @@ impl Inner {
     /// A take in its turn: the reply, and whether others are first.
     pub(crate) async fn execute_in_turn(
         &self,
-        request: Request,
+        request: &Request,
         turn: &Turn,
     ) -> Result<(Reply, bool), StoreError> {
-        let plan = self.plan_of(&request).await?;
-        match self.calls.ask_in_turn(&plan, &request, turn).await? {
+        let plan = self.plan_of(request).await?;
+        match self.calls.ask_in_turn(&plan, request, turn).await? {
             Answer::Reply(reply) => Ok((reply, false)),
             Answer::Kept(reply) => Ok((reply, true)),
             _ => Err(garbled("no reply")),

@@ -71,8 +71,8 @@ impl InLine {
         };
         let answer = async {
             match turn {
-                None => Ok((self.table.execute(request).await?, false)),
-                Some(turn) => self.table.execute_in_turn(request, turn).await,
+                None => Ok((self.table.execute(&request).await?, false)),
+                Some(turn) => self.table.execute_in_turn(&request, turn).await,
             }
         };
         within(self.deadline, answer).await
@@ -135,7 +135,8 @@ impl Line for InLine {
     }
 
     async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
-        let ended = self.table.execute(Request::new(cancel));
+        let request = Request::new(cancel);
+        let ended = self.table.execute(&request);
         within(self.deadline, ended).await.map(drop)
     }
 

@@ -10,6 +10,7 @@ use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::TableExt as _;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
+use tidegate_store::block_on;
 use tidegate_store::core::Rule;
 
 fn server() -> Option<PostgresServer> {
@@ -47,6 +48,45 @@ fn fixture(
     let name = format!("{levels} {}", rules.len());
     let fixture = Fixture::at(&store, &name, plan(0, levels, rules), machine_time());
     (store, fixture)
+}
+
+/// Each was a statement that waited for the row behind all others.
+#[test]
+fn takes_of_one_key_that_come_while_two_are_under_way_are_one_statement() {
+    let Some(server) = server() else { return };
+    let store = PostgresStore::open(&server.url(), options(Clock::Server)).expect("a server");
+    let rules = [(0, hourly(40)), (0, rate(1, 99))];
+    let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
+    assert!(fixture.admits(b"k", &[1, 1]));
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }.enable_all().build().expect("a runtime");
+    let holder = runtime.block_on(async {
+        let connected = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await;
+        let (client, connection) = connected.expect("a server");
+        tokio::spawn(connection);
+        let lock = "BEGIN; SELECT FROM tidegate.rows FOR UPDATE";
+        client.batch_execute(lock).await.expect("a lock");
+        client
+    });
+    asked(&server);
+    let begun = fixture.takes_at_once(b"k", 50);
+    runtime
+        .block_on(holder.batch_execute("ROLLBACK"))
+        .expect("an end");
+    let admitted = begun.into_iter().map(|begun| {
+        let reply = block_on(begun).expect("an answer");
+        reply.verdict().expect("a verdict").admitted()
+    });
+    assert_eq!(admitted.filter(|&admitted| admitted).count(), 39);
+    // Two by themselves and the rest together; fewer where the one before had not ended.
+    let asked = asked(&server);
+    assert!(
+        asked.contains(&"1 SELECT tidegate.batch(".to_owned()),
+        "{asked:?}"
+    );
+    let decisions = asked.iter().filter(|asked| asked.contains("tidegate."));
+    let calls = decisions.filter_map(|asked| asked.split(' ').next()?.parse::<u32>().ok());
+    assert!(calls.sum::<u32>() <= 3, "{asked:?}");
 }
 
 #[test]

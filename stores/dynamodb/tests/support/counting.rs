@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// One request that was answered.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub enum Fault {
     FailedBehind(u16),
     /// It is done, and the answer does not say when.
     Undated,
+    /// DynamoDB is asked once nothing befalls anybody any more.
+    Held,
     /// No answer ever comes: DynamoDB is not asked.
     Silent,
     /// No answer ever comes: it is done.
@@ -64,6 +66,8 @@ pub struct Counting {
 struct Shared {
     asked: Mutex<Vec<Request>>,
     plan: Mutex<Plan>,
+    /// Nothing befalls anybody any more.
+    mended: Condvar,
 }
 
 impl Shared {
@@ -112,7 +116,9 @@ impl Counting {
 
     /// Nothing befalls anybody any more; answers how many were left.
     pub fn mend(&self) -> usize {
-        self.shared.plan.lock().take().map_or(0, |(left, ..)| left)
+        let plan = self.shared.plan.lock().take();
+        self.shared.mended.notify_all();
+        plan.map_or(0, |(left, ..)| left)
     }
 
     /// What was asked since.
@@ -145,8 +151,15 @@ fn carry(client: &TcpStream, server: &TcpStream, shared: &Shared) {
                 writes,
             })
         };
+        if fault == Some(Fault::Held) {
+            let mut plan = shared.plan.lock();
+            while plan.is_some() {
+                shared.mended.wait(&mut plan);
+            }
+        }
         let answer = match fault {
-            None | Some(Fault::FailedBehind(_) | Fault::SilentBehind | Fault::Undated) => {
+            None
+            | Some(Fault::Held | Fault::FailedBehind(_) | Fault::SilentBehind | Fault::Undated) => {
                 if to_server.write_all(&asking(&head, body)).is_err() {
                     return;
                 }
@@ -162,7 +175,7 @@ fn carry(client: &TcpStream, server: &TcpStream, shared: &Shared) {
             }
         };
         let answer = match fault {
-            None => answer,
+            None | Some(Fault::Held) => answer,
             Some(Fault::Undated) => undated(&answer),
             Some(Fault::Silent | Fault::SilentBehind) => {
                 // Until whoever asked has had enough, and goes.
