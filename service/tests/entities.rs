@@ -3,6 +3,8 @@
 #[path = "support/faulty.rs"]
 mod faulty;
 mod support;
+#[path = "../../proof/bench-entities/src/trips.rs"]
+mod trips;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use tidegate_service::{
     EntityListing, EntityTerms, Kind, NewEntity, Number, OfLease, OnlyIf, OverrideOf,
     OverrideTerms, Question, Report, Service, ServiceError, Terms, Uses, Whose,
 };
+use trips::Trips;
 
 const POLICY: &str = "[policy.chat]\nkey = 'org/team/user'\npartial_keys = true\n\
      [policy.chat.limits]\n\
@@ -658,6 +661,47 @@ fn a_lease_keeps_its_entity_from_being_deleted() {
     assert!(house.acquire("alice").is_some());
     house.time.advance(Duration::from_secs(7_200));
     house.delete("alice").unwrap();
+}
+
+/// Each ancestor that a server did not know was a trip of its own, one after the other.
+#[test]
+fn an_entity_of_which_nothing_is_known_is_two_trips_however_deep_it_stands() {
+    let trips = Arc::<Trips>::default();
+    let store: Arc<dyn Store> = Arc::clone(&trips) as _;
+    let house = House::on(&store);
+    let ids: Vec<_> = (1..=8).map(|level| format!("at {level}")).collect();
+    house.create(&ids[0], None).unwrap();
+    for pair in ids.windows(2) {
+        house.create(&pair[1], Some(&pair[0])).unwrap();
+    }
+    let asked = |house: &House, id: &str| {
+        trips.take();
+        let path = now(house.service.entity_path(id)).unwrap();
+        (trips.take(), path.ids().collect::<Vec<_>>().join(" < "))
+    };
+    // A server that knows nothing, once there is no other.
+    let anew = |house: House| {
+        drop(house);
+        House::on(&store)
+    };
+    let house = anew(house);
+    let all = ids.join(" < ");
+    assert_eq!(asked(&house, "at 8"), (2, all.clone()));
+    assert_eq!(asked(&house, "at 8"), (0, all.clone()));
+    house.create("sibling", Some("at 7")).unwrap();
+    assert_eq!(asked(&house, "sibling").0, 1);
+    // One above it that has moved since is asked for by itself.
+    house.create("other 2", Some("at 1")).unwrap();
+    house.shift("at 3", "other 2").unwrap();
+    let house = anew(house);
+    let moved = all.replace("at 2", "other 2");
+    assert_eq!(asked(&house, "at 8"), (3, moved.clone()));
+    // Put there anew, it is written with those above it now.
+    house.create("other 7", Some("at 6")).unwrap();
+    house.shift("at 8", "other 7").unwrap();
+    let house = anew(house);
+    let moved = moved.replace("at 7", "other 7");
+    assert_eq!(asked(&house, "at 8"), (2, moved));
 }
 
 #[test]

@@ -187,6 +187,7 @@ mod tests {
             by: None,
             created_at: None,
             changed_at: None,
+            above: Vec::new(),
         }
     }
 

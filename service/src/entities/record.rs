@@ -1,22 +1,25 @@
 //! What is kept of an entity.
 //!
 //! ```text
-//! version u8 = 1, parent?, by?, created_at?, changed_at?, charge_parents u8, name,
-//! n u32, 2n x text of metadata
+//! version u8, parent?, by?, created_at?, changed_at?, charge_parents u8, name,
+//! n u32, 2n x text of metadata, of version 2: n u32, n x text of the parent's ancestors
 //! ```
+//!
+//! Version 2 is written where there are such ancestors: what a server before it reads stays so.
 
 use std::collections::BTreeMap;
 
 use tidegate_core::{DecodeError, Timestamp};
 use tidegate_policy::{MOST_METADATA, wrong_entity_id, wrong_metadata, wrong_name};
 use tidegate_store::Definition;
+use tidegate_store::key::MAX_LEVELS;
 
 use crate::bounds;
 use crate::bytes::{Reader, Writer};
 use crate::error::ServiceError;
 use crate::field::Field;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// As whom the store knows entities, and the events of their changes.
 pub(crate) const OWNER: &str = "entities";
@@ -42,6 +45,9 @@ pub struct EntityValue {
     pub created_at: Option<Timestamp>,
     /// When it was changed last.
     pub changed_at: Option<Timestamp>,
+    /// The ancestors of its parent when it was put there, the nearest first: what is likely to be
+    /// asked for next. Any of them may have moved since.
+    pub(super) above: Vec<String>,
 }
 
 /// An entity that is there.
@@ -59,7 +65,7 @@ pub struct Entity {
 impl EntityValue {
     /// As a store keeps it.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(VERSION);
+        let mut out = Writer::new(if self.above.is_empty() { 1 } else { VERSION });
         out.some_text(self.parent.as_deref());
         out.some_text(self.by.as_deref());
         out.some_instant(self.created_at);
@@ -70,6 +76,10 @@ impl EntityValue {
         for (word, says) in &self.metadata {
             out.bytes(word.as_bytes());
             out.bytes(says.as_bytes());
+        }
+        if !self.above.is_empty() {
+            out.0.extend((self.above.len() as u32).to_le_bytes());
+            self.above.iter().for_each(|id| out.bytes(id.as_bytes()));
         }
         out.0
     }
@@ -85,6 +95,10 @@ impl EntityValue {
         let charge_parents = reader.byte()? != 0;
         let name = reader.text()?;
         let words = reader.many(2 * MOST_METADATA)?;
+        let above = match bytes.first() {
+            Some(&VERSION) => reader.many(MAX_LEVELS)?,
+            _ => Vec::new(),
+        };
         reader.end()?;
         let (pairs, rest) = words.as_chunks::<2>();
         if !rest.is_empty() {
@@ -99,6 +113,7 @@ impl EntityValue {
             by,
             created_at,
             changed_at,
+            above,
         })
     }
 
@@ -162,10 +177,11 @@ mod tests {
             charge_parents in any::<bool>(),
             name in ".{0,9}",
             metadata in proptest::collection::btree_map(".{0,5}", ".{0,5}", 0..MOST_METADATA),
+            above in proptest::collection::vec(".{0,5}", 0..MAX_LEVELS),
         ) {
             let [created_at, changed_at] = instants.map(|at| at.map(Timestamp::from_micros));
             let value = EntityValue {
-                parent, name, metadata, charge_parents, by, created_at, changed_at,
+                parent, name, metadata, charge_parents, by, created_at, changed_at, above,
             };
             let bytes = value.encode();
             for end in 0..bytes.len() {
@@ -186,8 +202,8 @@ mod tests {
         assert!(matches!(
             newer,
             DecodeError::Newer {
-                version: 2,
-                reads: 1
+                version: 3,
+                reads: 2
             }
         ));
     }

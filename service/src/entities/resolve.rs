@@ -7,9 +7,8 @@ use tidegate_store::key::MAX_LEVELS;
 use tidegate_store::{Definition, StoreFuture};
 
 use super::error::EntityError;
-use super::known::KnownEntity;
 use super::path::EntityPath;
-use super::record::{Entity, OWNER, check_id};
+use super::record::{Entity, EntityValue, OWNER, check_id};
 use crate::error::{ServiceError, cut};
 use crate::field::Field;
 use crate::service::Service;
@@ -21,6 +20,14 @@ pub(crate) struct Found<'a> {
     pub(crate) key: Cow<'a, [u8]>,
     /// Of an entity: it and its ancestors.
     pub(crate) path: Option<Arc<EntityPath>>,
+}
+
+/// An entity that is being read.
+struct Read {
+    id: Arc<str>,
+    /// How often something was told of its shard before.
+    told: u64,
+    there: StoreFuture<Option<Definition>>,
 }
 
 impl Service {
@@ -45,8 +52,9 @@ impl Service {
         }
     }
 
-    /// The entity `id` and its ancestors: from memory, as far as they are known there; the store
-    /// is asked for each of the others.
+    /// The entity `id` and its ancestors: from memory, as far as they are known there. Of one that is
+    /// not the store is asked, and then at once for all the ancestors that it was put below, as far as
+    /// they are not known: for each that stands elsewhere by now, once more.
     ///
     /// # Errors
     /// [`EntityError::Unknown`], [`EntityError::Orphan`], [`EntityError::Endless`]; a store that
@@ -55,6 +63,7 @@ impl Service {
         check_id(Field::Entity, id)?;
         let (mut ids, mut charge_parents) = (Vec::<Arc<str>>::with_capacity(MAX_LEVELS), true);
         let mut next: Option<Arc<str>> = None;
+        let mut read_ahead = Vec::<Read>::new();
         loop {
             let at = next.as_deref().unwrap_or(id);
             if ids.len() == MAX_LEVELS {
@@ -62,10 +71,18 @@ impl Service {
             }
             let known = match self.known_entities().get(at) {
                 Some(known) => known,
-                None => match self.read_known(at).await? {
-                    Some(known) => known,
-                    None => return Err(missing(ids.last(), at).into()),
-                },
+                None => {
+                    let begun = read_ahead.iter().position(|read| *read.id == *at);
+                    let read = begun.map_or_else(|| self.read(at), |at| read_ahead.swap_remove(at));
+                    let told = read.told;
+                    let Some(there) = read_entity(read.there).await? else {
+                        return Err(missing(ids.last(), at).into());
+                    };
+                    if read_ahead.is_empty() {
+                        read_ahead = self.read_above(&there.value);
+                    }
+                    self.known_entities().keep(at, &there.value, told)
+                }
             };
             if ids.is_empty() {
                 charge_parents = known.charge_parents;
@@ -78,20 +95,25 @@ impl Service {
         }
     }
 
-    /// As the store has it.
-    async fn read_known(&self, id: &str) -> Result<Option<KnownEntity>, ServiceError> {
-        let known = self.known_entities();
-        let told = known.told(id);
-        let there = self.stored_entity(id).await?;
-        Ok(there.map(|there| known.keep(id, &there.value, told)))
+    /// Begins to read an entity that is not known.
+    fn read(&self, id: &str) -> Read {
+        Read {
+            id: id.into(),
+            told: self.known_entities().told(id),
+            there: self.stored_at(OWNER, id.as_bytes()),
+        }
+    }
+
+    /// Begins to read the ancestors that are not known of an entity of which this was read.
+    fn read_above(&self, value: &EntityValue) -> Vec<Read> {
+        let ancestors = value.parent.iter().chain(&value.above);
+        let unknown = ancestors.filter(|id| self.known_entities().get(id).is_none());
+        unknown.map(|id| self.read(id)).collect()
     }
 
     /// The entity as the store has it, whatever this server knows.
     pub(super) async fn stored_entity(&self, id: &str) -> Result<Option<Entity>, ServiceError> {
-        let there: StoreFuture<Option<Definition>> = self.stored_at(OWNER, id.as_bytes());
-        let there = there.await?;
-        let read = there.as_ref().map(Entity::read).transpose();
-        Ok(read.map_err(tidegate_store::StoreError::from)?.flatten())
+        read_entity(self.stored_at(OWNER, id.as_bytes())).await
     }
 
     /// The entity's path, read from the store and not from this server's cache: for changes.
@@ -129,6 +151,14 @@ impl Service {
         }
         Ok(found)
     }
+}
+
+async fn read_entity(
+    there: StoreFuture<Option<Definition>>,
+) -> Result<Option<Entity>, ServiceError> {
+    let there = there.await?;
+    let read = there.as_ref().map(Entity::read).transpose();
+    Ok(read.map_err(tidegate_store::StoreError::from)?.flatten())
 }
 
 fn missing(below: Option<&Arc<str>>, at: &str) -> EntityError {

@@ -110,7 +110,7 @@ impl Service {
         check_id(Field::Id, new.id)?;
         bounds::reason(reason)?;
         let (id, by) = (new.id, By { caller, reason });
-        let value = EntityValue {
+        let mut value = EntityValue {
             parent: new.parent.map(str::to_owned),
             name: new.name.to_owned(),
             metadata: new.metadata.clone(),
@@ -118,6 +118,7 @@ impl Service {
             by: None,
             created_at: None,
             changed_at: None,
+            above: Vec::new(),
         };
         value.check()?;
         if let Some(there) = self.stored_entity(id).await? {
@@ -127,6 +128,7 @@ impl Service {
         if let Some(parent) = new.parent {
             let ancestors = self.ancestors_of(id, parent, None).await?;
             seen = ancestors.first().map(|parent| parent.version);
+            value.above = above(&ancestors);
             self.note_child(parent, id).await?;
         }
         let value = changed(value, by, self.clock().now());
@@ -182,7 +184,7 @@ impl Service {
         for _ in 0..MOST_TRIES {
             let there = self.entity_or_unknown(id).await?;
             terms.hold(&there, false)?;
-            let value = change.of(there.value.clone());
+            let mut value = change.of(there.value.clone());
             value.check()?;
             let old_parent = there.value.parent.as_deref();
             let parent = change.parent.filter(|parent| old_parent != Some(parent));
@@ -192,6 +194,7 @@ impl Service {
                 let place = Place::of(id, &ancestors);
                 let new = self.ancestors_of(id, parent, Some(&place)).await?;
                 let seen = new.first().map_or(0, |parent| parent.version);
+                value.above = above(&new);
                 self.check_unleased(id, Leases::AndBelow).await?;
                 self.note_child(parent, id).await?;
                 noted = self.noted(old_parent, id).await?;
@@ -399,6 +402,12 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// The ancestors of the first of these, which is a parent.
+fn above(ancestors: &[Entity]) -> Vec<String> {
+    let above = ancestors.iter().skip(1);
+    above.map(|ancestor| ancestor.id.clone()).collect()
 }
 
 /// Whose leases speak against a change.
