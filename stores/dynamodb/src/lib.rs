@@ -59,7 +59,8 @@
 //! keeps, in order of arrival; nobody overtakes them. DynamoDB wakes nobody: a request that waits
 //! polls (`docs/stores/dynamodb.md` says how often, and what it costs).
 //!
-//! Deliberately absent: a bound on the number of keys; shares of a hot key.
+//! Deliberately absent: a bound on the number of keys; a hot key in several partitions (a tier takes
+//! its units in advance).
 #![forbid(unsafe_code)]
 
 mod administer;
