@@ -3,6 +3,8 @@
 local usage = {
   -- The marks of what a lease has taken that is counted, on the only level that there is: twice that.
   ON_FIRST_LEVEL = 2,
+  -- So few records of a root are in no order: it takes as much memory as they do, and is soon made.
+  MOST_UNORDERED = 64,
 }
 
 do
@@ -19,33 +21,55 @@ function usage.over_at(hour, keep)
   return math.min((hour + 1) * HOUR + keep, NEVER)
 end
 
--- Adds to a record, or takes from it; notes it in the order if it is new, and says whether it is.
-function usage.add(records, order, field, amount)
+-- Adds to a record, or takes from it, and says whether it is new.
+function usage.add(records, field, amount)
   local used = redis.pcall('HINCRBY', records, field, string.format('%.0f', amount))
   if type(used) ~= 'number' then
     redis.call('HSET', records, field, MOST_USED)
   elseif used < 0 then
     redis.call('HSET', records, field, '0')
   end
-  if used ~= amount and used ~= 0 then return false end
-  redis.call('ZADD', order, '0', field)
-  return true
+  return used == amount or used == 0
+end
+
+-- Puts all records of a root in order, which goes when they do.
+function usage.order_all(records, order)
+  for _, field in ipairs(redis.call('HKEYS', records)) do
+    if field ~= '' then redis.call('ZADD', order, '0', field) end
+  end
+  local left = redis.call('PTTL', records)
+  if left > 0 then redis.call('PEXPIRE', order, string.format('%.0f', left)) end
+end
+
+-- The latest hour of which there is a record, without an order: one of `hour` is there.
+local function latest_hour(records, hour, now)
+  if hour >= usage.hour_of(now) then return hour end
+  for _, field in ipairs(redis.call('HKEYS', records)) do
+    if field ~= '' then hour = math.max(hour, (struct.unpack('>I4', field))) end
+  end
+  return hour
 end
 
 -- Has them kept until those of this hour are over.
-local function expire(records, order, hour, keep, is_callers)
+local function expire(keys, hour, keep, is_callers)
   if is_callers then return end
   local until_ms = string.format('%.0f', math.ceil(usage.over_at(hour, keep) / 1000))
-  redis.call('PEXPIREAT', records, until_ms)
-  redis.call('PEXPIREAT', order, until_ms)
+  for _, key in ipairs(keys) do redis.call('PEXPIREAT', key, until_ms) end
 end
 
--- There are new records, the latest of that hour: drops some of what is over, and has the others
--- kept for as long as the last of them.
-function usage.keep(records, order, hour, keep, now, is_callers)
+-- There are new records, of these fields, the latest of that hour: has all of them kept for as long as
+-- the last, and where they are in order, drops some of what is over.
+function usage.keep(records, order, new, hour, keep, now, is_callers)
   if redis.call('HSET', records, '', string.format('%.0f', keep)) == 1 then
     -- They are the first: nothing is over, and the last is the only one.
-    return expire(records, order, hour, keep, is_callers)
+    return expire({ records }, hour, keep, is_callers)
+  end
+  if redis.call('ZCARD', order) > 0 then
+    for _, field in ipairs(new) do redis.call('ZADD', order, '0', field) end
+  elseif redis.call('HLEN', records) <= usage.MOST_UNORDERED + 1 then
+    return expire({ records }, latest_hour(records, hour, now), keep, is_callers)
+  else
+    usage.order_all(records, order)
   end
   local oldest = math.max(math.floor((now - keep) / HOUR), 0)
   local before = '(' .. struct.pack('>I4', oldest)
@@ -55,7 +79,7 @@ function usage.keep(records, order, hour, keep, now, is_callers)
     redis.call('ZREM', order, unpack(over))
   end
   local last = redis.call('ZREVRANGEBYLEX', order, '+', '-', 'LIMIT', '0', '1')
-  if last[1] then expire(records, order, struct.unpack('>I4', last[1]), keep, is_callers) end
+  if last[1] then expire({ records, order }, struct.unpack('>I4', last[1]), keep, is_callers) end
 end
 
 -- Counts what the short ways have changed, by the position of the limit: so much more, or less, in the
@@ -63,17 +87,17 @@ end
 -- their hour, a double, and for each limit what its field has behind the hour, after its length.
 function usage.count(records, order, counted, changes, at, now, is_callers)
   local keep, from = struct.unpack('<d', counted)
-  local hour, has_new = usage.hour_of(at), false
+  local hour, new = usage.hour_of(at), {}
   if usage.over_at(hour, keep) <= now then return end
   local bytes
   for i = 1, #changes do
     bytes, from = struct.unpack('<I4', counted, from)
     if changes[i] ~= 0 then
       local field = struct.pack('>I4', hour) .. string.sub(counted, from, from + bytes - 1)
-      if usage.add(records, order, field, changes[i]) then has_new = true end
+      if usage.add(records, field, changes[i]) then new[#new + 1] = field end
     end
     from = from + bytes
   end
-  if has_new then usage.keep(records, order, hour, keep, now, is_callers) end
+  if new[1] then usage.keep(records, order, new, hour, keep, now, is_callers) end
 end
 end

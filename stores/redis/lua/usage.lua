@@ -1,7 +1,7 @@
 -- What was used, hour by hour (`store/src/usage.rs`, and `decide/used.rs` there). One hash of a
 -- root has the records, by field: the hour and the length of the row's name, each as four bytes,
--- the name, and the limit's. One sorted set has the fields in order, by which records are
--- listed, and go when they are over: field by field what came in is there in both. The field ''
+-- the name, and the limit's. Where there are many, one sorted set has the fields in order, by which
+-- records are listed, and go when they are over. The field ''
 -- of the hash is no record: it has for how long they were kept after their hour when one was made
 -- last, for who does not count any more.
 do
@@ -107,14 +107,15 @@ end
 -- Keeps what was used, in the step in which it was.
 function usage.save(now)
   if not used[1] or not USAGE then return end
-  local latest, keep = nil, plan.usage[1]
+  local latest, keep, new = nil, plan.usage[1], {}
   for _, noted in ipairs(used) do
     local field, hour, amount = unpack(noted)
     -- What is over is not noted again.
-    if usage.over_at(hour, keep) > now and usage.add(USAGE, ORDER, field, amount) then
+    if usage.over_at(hour, keep) > now and usage.add(USAGE, field, amount) then
       latest = max(latest or hour, hour)
+      new[#new + 1] = field
     end
   end
-  if latest then usage.keep(USAGE, ORDER, latest, keep, now, request.clock == 'caller') end
+  if latest then usage.keep(USAGE, ORDER, new, latest, keep, now, request.clock == 'caller') end
 end
 end

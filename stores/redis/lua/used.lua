@@ -11,16 +11,15 @@ if not now then
   local time = redis.call('TIME')
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
--- One of the two was evicted without the other, where a server is full.
-if redis.call('ZCARD', ORDER) + (kept and 1 or 0) ~= redis.call('HLEN', USAGE) then
+-- They are in no order, or one of the two was evicted without the other, where a server is full.
+local count = redis.call('HLEN', USAGE) - (kept and 1 or 0)
+local is_ordered = redis.call('ZCARD', ORDER) == count
+if not is_ordered then
   redis.call('DEL', ORDER)
-  for _, field in ipairs(redis.call('HKEYS', USAGE)) do
-    if field ~= '' then redis.call('ZADD', ORDER, 0, field) end
-  end
-  local left = redis.call('PTTL', USAGE)
-  if left > 0 then redis.call('PEXPIRE', ORDER, left) end
+  usage.order_all(USAGE, ORDER)
 end
 local found = redis.call('ZRANGEBYLEX', ORDER, ARGV[1], ARGV[2], 'LIMIT', 0, most)
+if not is_ordered and count <= usage.MOST_UNORDERED then redis.call('DEL', ORDER) end
 local due = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now), 'LIMIT', 0, 1)
 local reply = { #found == most and found[most], #due }
 for _, field in ipairs(found) do

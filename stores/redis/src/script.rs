@@ -226,7 +226,7 @@ const WHOLE: [(&str, &str); 11] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
     ("held", concat!(lua!("record"), lua!("held"))),
-    ("used", lua!("used")),
+    ("used", concat!(lua!("hours"), lua!("used"))),
     ("root", lua!("root")),
     ("roots", lua!("roots")),
     ("define", concat!(lua!("kept"), lua!("define"))),

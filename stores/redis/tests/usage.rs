@@ -28,19 +28,33 @@ fn counting_for(server: &RedisServer, clock: Clock, hours: u64) -> Fixture {
     counting_by(server, clock, hours, false)
 }
 
+/// One whose keys have so many levels.
+fn counting_at(server: &RedisServer, levels: usize) -> Fixture {
+    counting_of(server, Clock::Server, (levels, 48), false)
+}
+
 /// The same; `refunds`: what a lease took comes back as it expires.
 fn counting_by(server: &RedisServer, clock: Clock, hours: u64, refunds: bool) -> Fixture {
+    counting_of(server, clock, (1, hours), refunds)
+}
+
+fn counting_of(
+    server: &RedisServer,
+    clock: Clock,
+    (levels, hours): (usize, u64),
+    refunds: bool,
+) -> Fixture {
     let limit = PlanLimit {
         name: "calls".into(),
         uid: 0,
         rule: hourly(1_000),
-        level: 0,
+        level: levels - 1,
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: refunds,
         adaptive: None,
     };
-    let plan = Plan::new(0, 1, vec![limit], KEEP);
+    let plan = Plan::new(0, levels, vec![limit], KEEP);
     let plan = plan.counting_usage(Some(Span::from_micros(hours * 3_600 * SECOND)));
     let store = open(server, clock);
     Fixture::at(&store, "t", Arc::new(plan), machine_time())
@@ -135,11 +149,7 @@ fn usage_is_listed_whichever_of_its_keys_the_server_has_dropped() {
         assert!(fixture.admits(key, &[1]));
     }
     assert_eq!(keys(), "a b c");
-    for dropped in [
-        "{tidegate:t}:used",
-        "{tidegate:t}:used:until",
-        "{tidegate:t:b}:h",
-    ] {
+    for dropped in ["{tidegate:t}:used", "{tidegate:t}:used:until"] {
         let gone: i64 = ask(&mut connection, &["DEL", dropped]);
         assert_eq!(gone, 1, "{dropped} was there");
         assert_eq!(keys(), "a b c", "without {dropped}");
@@ -153,6 +163,76 @@ fn usage_is_listed_whichever_of_its_keys_the_server_has_dropped() {
         let _: Value = ask(&mut connection, &["BLPOP", "nothing", "0.05"]);
     }
     assert_eq!(keys(), "d");
+}
+
+/// An order took as much memory as the records, and a third of the time of a first one, for roots
+/// that have a few each.
+#[test]
+fn few_records_of_a_root_are_in_no_order_and_many_are() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let fixture = counting_at(&server, 2);
+    let mut connection = connect(&server);
+    let order = "{tidegate:t:a}:h";
+    let mut in_order = || ask::<i64>(&mut connection, &["ZCARD", order]);
+    let names = |users: u64| {
+        (0..users)
+            .map(|user| format!("a/{user:03}"))
+            .collect::<Vec<_>>()
+    };
+    let admit = |users: std::ops::Range<u64>| {
+        for user in users {
+            assert!(fixture.admits(format!("a/{user:03}").as_bytes(), &[1]));
+        }
+    };
+    let of = |most| {
+        let all = listed(&fixture, most, |_| {});
+        let keys = all
+            .iter()
+            .map(|used| String::from_utf8_lossy(used.key.bytes()).into_owned());
+        keys.collect::<Vec<_>>()
+    };
+    admit(0..64);
+    assert_eq!((of(7), of(1_000)), (names(64), names(64)));
+    assert_eq!(in_order(), 0);
+    admit(64..70);
+    assert_eq!(in_order(), 70);
+    assert_eq!((of(7), of(1_000)), (names(70), names(70)));
+    admit(70..72);
+    assert_eq!(in_order(), 72);
+    // One that the server has dropped is made anew by who lists, and goes with the records.
+    let gone: i64 = ask(&mut connect(&server), &["DEL", order]);
+    assert_eq!((gone, of(7)), (1, names(72)));
+    assert_eq!(in_order(), 72);
+    let left: i64 = ask(&mut connect(&server), &["PTTL", order]);
+    assert!(left > 0, "it stays for good");
+}
+
+/// A lease of an hour ago that is settled notes more in that hour, which is over before the others.
+#[test]
+fn records_are_kept_for_as_long_as_the_last_of_them_though_an_earlier_one_is_new() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let hours = [
+        "local NEVER = 9007199254740992\n",
+        include_str!("../lua/hours.lua"),
+        "local now = redis.call('TIME')[1] * 1000000
+         local hour, keep = usage.hour_of(now), 3600000000
+         for _, of in ipairs({ hour + 2, hour }) do
+           local field = struct.pack('>I4', of) .. 'key and limit'
+           local is_new = usage.add(KEYS[1], field, 5)
+           if is_new then usage.keep(KEYS[1], KEYS[2], { field }, of, keep, now + 2 * 3600000000, false) end
+         end
+         return { redis.call('HLEN', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]), (hour + 4) * 3600000 }",
+    ]
+    .concat();
+    let told: Vec<i64> = ask(&mut connect(&server), &["EVAL", &hours, "2", "u", "h"]);
+    let [records, until, over_at] = told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!((records, until), (3, over_at));
 }
 
 /// Who was not the first to find the plans lost went on for an hour as if all it had used was listed.
