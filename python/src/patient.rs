@@ -74,6 +74,10 @@ impl Store for Patient {
         self.0.definition(owner, key)
     }
 
+    fn definitions_at(&self, owner: &str, keys: &[&[u8]]) -> StoreFuture<Vec<Option<Definition>>> {
+        self.0.definitions_at(owner, keys)
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

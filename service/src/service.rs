@@ -701,6 +701,24 @@ impl Service {
         }
     }
 
+    /// The same under each of these keys, asked for at once.
+    pub(super) fn stored_at_each(
+        &self,
+        owner: &str,
+        keys: &[&[u8]],
+    ) -> StoreFuture<Vec<Option<Definition>>> {
+        match &self.0.store {
+            Some(store) => store.definitions_at(owner, keys),
+            None => {
+                let local = &self.0.local_definitions;
+                at_once(Ok(keys
+                    .iter()
+                    .map(|key| local.definition(owner, key))
+                    .collect()))
+            }
+        }
+    }
+
     /// A page of what the store keeps for `owner` under keys that begin with `prefix`.
     pub(super) fn stored_page(
         &self,

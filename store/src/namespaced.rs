@@ -75,6 +75,10 @@ impl Store for NamespacedStore {
         self.store.definition(&self.of(owner), key)
     }
 
+    fn definitions_at(&self, owner: &str, keys: &[&[u8]]) -> StoreFuture<Vec<Option<Definition>>> {
+        self.store.definitions_at(&self.of(owner), keys)
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

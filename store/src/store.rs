@@ -82,6 +82,21 @@ pub trait Store: Send + Sync + 'static {
         )))
     }
 
+    /// The same under each of these keys, which are few, in their order: asked for at once.
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    fn definitions_at(&self, owner: &str, keys: &[&[u8]]) -> StoreFuture<Vec<Option<Definition>>> {
+        let begun: Vec<_> = keys.iter().map(|key| self.definition(owner, key)).collect();
+        StoreFuture::new(async move {
+            let mut found = Vec::with_capacity(begun.len());
+            for one in begun {
+                found.push(one.await);
+            }
+            found.into_iter().collect()
+        })
+    }
+
     /// At most `most` definitions of `owner` whose keys begin with `prefix`, in the order of
     /// their keys' bytes, from behind the key `after` on, or from the first: by an index, so
     /// that a page costs what is on it. [`Page::next`] is the last key of the page. What is

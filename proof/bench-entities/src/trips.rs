@@ -1,7 +1,7 @@
 //! A memory store that counts how often it is asked for an entity: at a store beyond a network
-//! each is a trip, and what is asked before an answer is awaited is one together.
+//! each time is a trip.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use tidegate_core::Timestamp;
@@ -15,34 +15,13 @@ use tidegate_store::{
 #[derive(Default)]
 pub struct Trips {
     store: MemoryStore,
-    count: Arc<Count>,
-}
-
-#[derive(Default)]
-struct Count {
     trips: AtomicU64,
-    /// Something was asked since an answer was awaited.
-    is_asked: AtomicBool,
-}
-
-impl Count {
-    /// Counts what comes to `answer`.
-    fn of<T: Send + 'static>(self: &Arc<Self>, answer: StoreFuture<T>) -> StoreFuture<T> {
-        if !self.is_asked.swap(true, Ordering::Relaxed) {
-            self.trips.fetch_add(1, Ordering::Relaxed);
-        }
-        let own = Arc::clone(self);
-        StoreFuture::new(async move {
-            own.is_asked.store(false, Ordering::Relaxed);
-            answer.await
-        })
-    }
 }
 
 impl Trips {
     /// How many since the last time.
     pub fn take(&self) -> u64 {
-        self.count.trips.swap(0, Ordering::Relaxed)
+        self.trips.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -56,7 +35,13 @@ impl Store for Trips {
     }
 
     fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
-        self.count.of(self.store.definition(owner, key))
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        self.store.definition(owner, key)
+    }
+
+    fn definitions_at(&self, owner: &str, keys: &[&[u8]]) -> StoreFuture<Vec<Option<Definition>>> {
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        self.store.definitions_at(owner, keys)
     }
 
     fn definitions_page(
@@ -66,8 +51,8 @@ impl Store for Trips {
         after: Option<&[u8]>,
         most: usize,
     ) -> StoreFuture<Page<Definition>> {
-        self.count
-            .of(self.store.definitions_page(owner, prefix, after, most))
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        self.store.definitions_page(owner, prefix, after, most)
     }
 
     fn change(&self, owner: &str, change: Change) -> StoreFuture<Defined> {

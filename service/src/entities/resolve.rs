@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tidegate_store::Definition;
 use tidegate_store::key::MAX_LEVELS;
-use tidegate_store::{Definition, StoreFuture};
 
 use super::error::EntityError;
+use super::known::KnownEntity;
 use super::path::EntityPath;
-use super::record::{Entity, EntityValue, OWNER, check_id};
+use super::record::{Entity, OWNER, check_id};
 use crate::error::{ServiceError, cut};
 use crate::field::Field;
 use crate::service::Service;
@@ -20,14 +21,6 @@ pub(crate) struct Found<'a> {
     pub(crate) key: Cow<'a, [u8]>,
     /// Of an entity: it and its ancestors.
     pub(crate) path: Option<Arc<EntityPath>>,
-}
-
-/// An entity that is being read.
-struct Read {
-    id: Arc<str>,
-    /// How often something was told of its shard before.
-    told: u64,
-    there: StoreFuture<Option<Definition>>,
 }
 
 impl Service {
@@ -52,9 +45,9 @@ impl Service {
         }
     }
 
-    /// The entity `id` and its ancestors: from memory, as far as they are known there. Of one that is
-    /// not the store is asked, and then at once for all the ancestors that it was put below, as far as
-    /// they are not known: for each that stands elsewhere by now, once more.
+    /// The entity `id` and its ancestors: from memory, as far as they are known there. The store is
+    /// asked for one that is not, and if its parent is not known either, for all at once that it
+    /// was put below; for each that stands elsewhere by now, once more.
     ///
     /// # Errors
     /// [`EntityError::Unknown`], [`EntityError::Orphan`], [`EntityError::Endless`]; a store that
@@ -63,26 +56,27 @@ impl Service {
         check_id(Field::Entity, id)?;
         let (mut ids, mut charge_parents) = (Vec::<Arc<str>>::with_capacity(MAX_LEVELS), true);
         let mut next: Option<Arc<str>> = None;
-        let mut read_ahead = Vec::<Read>::new();
+        let mut read_ahead = Vec::<KnownEntity>::new();
         loop {
             let at = next.as_deref().unwrap_or(id);
             if ids.len() == MAX_LEVELS {
                 return Err(EntityError::Endless(id.to_owned()).into());
             }
-            let known = match self.known_entities().get(at) {
+            let read = read_ahead.iter().position(|known| *known.id == *at);
+            let known = match read.map(|at| read_ahead.swap_remove(at)) {
                 Some(known) => known,
-                None => {
-                    let begun = read_ahead.iter().position(|read| *read.id == *at);
-                    let read = begun.map_or_else(|| self.read(at), |at| read_ahead.swap_remove(at));
-                    let told = read.told;
-                    let Some(there) = read_entity(read.there).await? else {
-                        return Err(missing(ids.last(), at).into());
-                    };
-                    if read_ahead.is_empty() {
-                        read_ahead = self.read_above(&there.value);
+                None => match self.known_entities().get(at) {
+                    Some(known) => known,
+                    None => {
+                        let Some((known, above)) = self.read_known(at).await? else {
+                            return Err(missing(ids.last(), at).into());
+                        };
+                        if ids.is_empty() {
+                            read_ahead = self.read_above(&known, &above).await?;
+                        }
+                        known
                     }
-                    self.known_entities().keep(at, &there.value, told)
-                }
+                },
             };
             if ids.is_empty() {
                 charge_parents = known.charge_parents;
@@ -95,25 +89,50 @@ impl Service {
         }
     }
 
-    /// Begins to read an entity that is not known.
-    fn read(&self, id: &str) -> Read {
-        Read {
-            id: id.into(),
-            told: self.known_entities().told(id),
-            there: self.stored_at(OWNER, id.as_bytes()),
-        }
+    /// As the store has it, and who was above its parent when it was put there.
+    async fn read_known(
+        &self,
+        id: &str,
+    ) -> Result<Option<(KnownEntity, Vec<String>)>, ServiceError> {
+        let known = self.known_entities();
+        let told = known.told(id);
+        let there = self.stored_entity(id).await?;
+        Ok(there.map(|there| (known.keep(id, &there.value, told), there.value.above)))
     }
 
-    /// Begins to read the ancestors that are not known of an entity of which this was read.
-    fn read_above(&self, value: &EntityValue) -> Vec<Read> {
-        let ancestors = value.parent.iter().chain(&value.above);
-        let unknown = ancestors.filter(|id| self.known_entities().get(id).is_none());
-        unknown.map(|id| self.read(id)).collect()
+    /// The parent of an entity and those `above` it, as far as they are there and not known: none if the
+    /// parent is.
+    async fn read_above(
+        &self,
+        entity: &KnownEntity,
+        above: &[String],
+    ) -> Result<Vec<KnownEntity>, ServiceError> {
+        let known = self.known_entities();
+        let Some(parent) = entity.parent.as_deref() else {
+            return Ok(Vec::new());
+        };
+        if above.is_empty() || known.get(parent).is_some() {
+            return Ok(Vec::new());
+        }
+        let unknown = above.iter().map(String::as_str);
+        let unknown = unknown.filter(|id| known.get(id).is_none());
+        let ids: Vec<&str> = [parent].into_iter().chain(unknown).collect();
+        let told: Vec<u64> = ids.iter().map(|id| known.told(id)).collect();
+        let keys: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
+        let found = self.stored_at_each(OWNER, &keys).await?;
+        let mut read = Vec::with_capacity(ids.len());
+        for ((id, told), there) in ids.into_iter().zip(told).zip(found) {
+            if let Some(there) = read_entity(there.as_ref())? {
+                read.push(known.keep(id, &there.value, told));
+            }
+        }
+        Ok(read)
     }
 
     /// The entity as the store has it, whatever this server knows.
     pub(super) async fn stored_entity(&self, id: &str) -> Result<Option<Entity>, ServiceError> {
-        read_entity(self.stored_at(OWNER, id.as_bytes())).await
+        let there = self.stored_at(OWNER, id.as_bytes()).await?;
+        read_entity(there.as_ref())
     }
 
     /// The entity's path, read from the store and not from this server's cache: for changes.
@@ -153,11 +172,8 @@ impl Service {
     }
 }
 
-async fn read_entity(
-    there: StoreFuture<Option<Definition>>,
-) -> Result<Option<Entity>, ServiceError> {
-    let there = there.await?;
-    let read = there.as_ref().map(Entity::read).transpose();
+fn read_entity(there: Option<&Definition>) -> Result<Option<Entity>, ServiceError> {
+    let read = there.map(Entity::read).transpose();
     Ok(read.map_err(tidegate_store::StoreError::from)?.flatten())
 }
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, PollingLine, Waiting};
 use tidegate_net::{
-    Changes, Commands, DecidesGroups, DecidesTogether, Driver, Finish, Groups, begin,
-    decide_together, send_in_group,
+    Changes, Commands, DecidesGroups, DecidesTogether, Driver, Finish, Groups, begin, send_in_group,
 };
 use tidegate_store::core::Timestamp;
-use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand};
+use tidegate_store::optimistic::{BatchProgress, Clock, KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
     Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
     OwnedListing, Page, StoreError, StoreFuture, Table, Usage,
@@ -137,14 +136,15 @@ impl DecidesGroups for Inner {
 
     fn fit(&self, one: &OwnedKeyCommand, other: &OwnedKeyCommand) -> bool {
         Arc::ptr_eq(&one.plan, &other.plan)
+            && (self.shared.options.clock == Clock::Server || one.now == other.now)
     }
 
-    async fn decide_group(
+    async fn decide_first(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
-        answers: &mut Vec<Answer>,
-    ) -> Result<(), StoreError> {
-        decide_together(self, requests, answers).await
+        progress: &mut BatchProgress,
+    ) -> Result<Vec<Answer>, StoreError> {
+        self.try_together(requests, progress).await
     }
 
     async fn decide_one(self: &Arc<Self>, request: &OwnedKeyCommand) -> Answer {

@@ -117,6 +117,32 @@ impl DefinedRows {
         Ok(since)
     }
 
+    /// What is under each of these keys, by one statement.
+    pub(crate) async fn several(
+        &self,
+        owner: &str,
+        keys: &[Vec<u8>],
+    ) -> Result<Vec<Option<Definition>>, StoreError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED), version \
+             FROM {}_definitions WHERE owner = ? AND name IN ({})",
+            self.shared.prefix,
+            marks(keys.len())
+        );
+        let owner = [names::name(owner.as_bytes())].into_iter();
+        let names: Vec<_> = owner
+            .chain(keys.iter().map(|key| names::name(key)))
+            .collect();
+        let found: Result<Vec<Row>, _> = self.shared.query(&sql, names).await;
+        let found = found.map_err(Trouble::told)?.into_iter().map(definition);
+        let found: Vec<_> = found.filter(|found| found.value.is_some()).collect();
+        let under = |key: &Vec<u8>| found.iter().find(|found| found.key == *key).cloned();
+        Ok(keys.iter().map(under).collect())
+    }
+
     async fn read_one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, Trouble> {
         let sql = format!(
             "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED), version \

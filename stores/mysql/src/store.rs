@@ -170,6 +170,13 @@ impl Store for MysqlStore {
         following::definition(&self.shared.driver, &self.defined, owner, key)
     }
 
+    fn definitions_at(&self, owner: &str, keys: &[&[u8]]) -> StoreFuture<Vec<Option<Definition>>> {
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let keys: Vec<_> = keys.iter().map(|key| key.to_vec()).collect();
+        let driver = &self.shared.driver;
+        driver.later(async move { defined.several(&owner, &keys).await })
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tidegate_store::optimistic::BatchProgress;
 use tidegate_store::{Answer, StoreError, StoreFuture};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::batch::complete;
-use crate::driver::{Driver, closed};
+use crate::breaker::same_step;
+use crate::driver::{Driver, closed, too_late};
 
 /// So many commands one group has at most.
 const LARGEST: usize = 128;
@@ -41,15 +42,16 @@ pub trait DecidesGroups: Send + Sync + Sized + 'static {
     /// Whether both may be decided by one plan, at one instant.
     fn fit(&self, one: &Self::Request, other: &Self::Request) -> bool;
 
-    /// Pushes an answer to each of `requests`, in their order, decided together.
+    /// The answers to the first of `requests`, in their order, decided together in one step; none if
+    /// the first is to be executed by itself.
     ///
     /// # Errors
-    /// What keeps all from being answered that are not yet.
-    fn decide_group(
+    /// What keeps them from being answered.
+    fn decide_first(
         self: &Arc<Self>,
         requests: &[Self::Request],
-        answers: &mut Vec<Answer>,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+        progress: &mut BatchProgress,
+    ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send;
 
     /// Executes one by itself.
     fn decide_one(self: &Arc<Self>, request: &Self::Request)
@@ -77,8 +79,11 @@ struct OfRoot<R> {
 struct Waiting<R> {
     request: R,
     since: Instant,
-    tell: oneshot::Sender<Answer>,
+    tell: oneshot::Sender<Told>,
 }
+
+/// An answer, and whether another of the same step was told before.
+type Told = (Answer, bool);
 
 /// One of the groups of a root that are under way. When it is dropped, another may be.
 #[derive(Debug)]
@@ -103,14 +108,20 @@ pub fn send_in_group<S: DecidesGroups>(
     };
     match store.groups().enter(root, new, S::MOST_UNDER_WAY) {
         Entered::Waits => {}
-        Entered::Full(new) => drop(new.tell.send(Err(too_many()))),
+        Entered::Full(new) => drop(new.tell.send((Err(too_many()), false))),
         Entered::First(under_way, first) => {
             let work = decide_all(Arc::clone(store), driver.deadline(), under_way, first);
             // Without tasks it is dropped, and says that the store is closed.
             drop(driver.tasks().map(|tasks| tasks.spawn(work)));
         }
     }
-    StoreFuture::new(async move { told.await.unwrap_or_else(|_| Err(closed())) })
+    StoreFuture::new(async move {
+        let (answer, was_told) = told.await.unwrap_or_else(|_| (Err(closed()), false));
+        if was_told {
+            same_step::note();
+        }
+        answer
+    })
 }
 
 /// Decides the first, then group by group those that wait, until there are none.
@@ -130,51 +141,65 @@ async fn decide_all<S: DecidesGroups>(
     }
 }
 
+/// Tells each of `group` its answer, step by step: each is begun as soon as those before it have ended,
+/// while it is not too late for it.
 async fn decide<S: DecidesGroups>(
     store: &Arc<S>,
     group: Vec<Waiting<S::Request>>,
     deadline: Duration,
 ) {
-    let Some(oldest) = group.first().map(|waiting| waiting.since) else {
-        return;
-    };
-    let mut callers = Vec::with_capacity(group.len());
+    let (mut callers, mut arrivals) = (VecDeque::new(), VecDeque::new());
     let mut requests = Vec::with_capacity(group.len());
     for waiting in group {
-        callers.push(waiting.tell);
+        callers.push_back(waiting.tell);
+        arrivals.push_back(waiting.since);
         requests.push(waiting.request);
     }
-    let mut answers = Vec::with_capacity(requests.len());
-    let work = answer(store, &requests, &mut answers);
-    let decided = timeout_at(oldest + deadline, work).await;
-    complete(&mut answers, requests.len(), decided.ok(), deadline);
-    for (caller, answer) in callers.into_iter().zip(answers) {
-        // Nobody may wait for it any more.
-        let _ = caller.send(answer);
+    let (mut progress, mut are_alone) = (BatchProgress::default(), false);
+    while let Some(arrival) = arrivals.front().copied() {
+        let left = &requests[requests.len() - arrivals.len()..];
+        let answers = if arrival.elapsed() > deadline / PATIENCE {
+            vec![Err(too_late_for_others())]
+        } else if are_alone || left.len() == 1 || progress.is_next_alone() {
+            vec![in_time(store.decide_one(&left[0]), arrival, deadline).await]
+        } else {
+            let step = store.decide_first(left, &mut progress);
+            match in_time(step, arrival, deadline).await {
+                Ok(answers) if answers.is_empty() => {
+                    vec![in_time(store.decide_one(&left[0]), arrival, deadline).await]
+                }
+                Ok(answers) => answers,
+                // What is not known of one of them is not known of any.
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Busy(_))) => {
+                    vec![Err(error); left.len()]
+                }
+                // It is about one of them: each is told its own.
+                Err(_) => {
+                    are_alone = true;
+                    continue;
+                }
+            }
+        };
+        let mut was_told = false;
+        for answer in answers {
+            arrivals.pop_front();
+            // Nobody may wait for it any more.
+            let told = callers
+                .pop_front()
+                .is_some_and(|caller| caller.send((answer, was_told)).is_ok());
+            was_told |= told;
+        }
     }
 }
 
-async fn answer<S: DecidesGroups>(
-    store: &Arc<S>,
-    requests: &[S::Request],
-    answers: &mut Vec<Answer>,
-) -> Result<(), StoreError> {
-    if requests.len() > 1 {
-        match store.decide_group(requests, answers).await {
-            Ok(()) => return Ok(()),
-            Err(error @ (StoreError::Unavailable(_) | StoreError::Busy(_))) => return Err(error),
-            // It is about one of them: each is told its own.
-            Err(_) => {}
-        }
-    }
-    while let Some(next) = requests.get(answers.len()) {
-        let answer = store.decide_one(next).await;
-        if let Err(error @ StoreError::Unavailable(_)) = answer {
-            return Err(error);
-        }
-        answers.push(answer);
-    }
-    Ok(())
+/// What `work` comes to by the deadline of one that arrived then.
+async fn in_time<T>(
+    work: impl Future<Output = Result<T, StoreError>>,
+    arrival: Instant,
+    deadline: Duration,
+) -> Result<T, StoreError> {
+    let decided = timeout_at(arrival + deadline, work).await;
+    decided.unwrap_or_else(|_| Err(too_late(deadline)))
 }
 
 /// What became of a command that came.
@@ -236,7 +261,7 @@ impl<R> UnderWay<R> {
             let waiting = &mut of_root.waiting;
             while let Some(next) = waiting.pop_front_if(|next| is_next(&group, next)) {
                 if next.since.elapsed() > deadline / PATIENCE {
-                    let _ = next.tell.send(Err(too_late_for_others()));
+                    let _ = next.tell.send((Err(too_late_for_others()), false));
                 } else {
                     group.push(next);
                 }
@@ -288,6 +313,8 @@ mod tests {
     use tidegate_store::Reply;
     use tokio::sync::Semaphore;
 
+    use crate::breaker::{CircuitBreaker, Position, Settings};
+
     use super::*;
 
     const PATIENT: Duration = Duration::from_secs(60);
@@ -296,7 +323,6 @@ mod tests {
     struct Gate {
         groups: Arc<Groups<&'static str>>,
         passes: Semaphore,
-        begun: Semaphore,
         decided: Mutex<Vec<Vec<&'static str>>>,
     }
 
@@ -305,24 +331,13 @@ mod tests {
             Arc::new(Self {
                 groups: Arc::default(),
                 passes: Semaphore::new(0),
-                begun: Semaphore::new(0),
                 decided: Mutex::default(),
             })
         }
 
         async fn pass(&self, group: &[&'static str]) {
             self.decided.lock().push(group.to_vec());
-            self.begun.add_permits(1);
             self.passes.acquire().await.expect("open").forget();
-        }
-
-        /// Until so many more groups are under way.
-        async fn begun(&self, groups: u32) {
-            self.begun
-                .acquire_many(groups)
-                .await
-                .expect("open")
-                .forget();
         }
 
         fn send(self: &Arc<Self>, driver: &Driver, what: &'static str) -> StoreFuture {
@@ -343,17 +358,18 @@ mod tests {
             one.len() == other.len()
         }
 
-        async fn decide_group(
+        async fn decide_first(
             self: &Arc<Self>,
             requests: &[&'static str],
-            answers: &mut Vec<Answer>,
-        ) -> Result<(), StoreError> {
+            _: &mut BatchProgress,
+        ) -> Result<Vec<Answer>, StoreError> {
             self.pass(requests).await;
-            if requests.contains(&"large") {
-                return Err(StoreError::Full("too large".to_owned()));
+            match requests {
+                _ if requests.contains(&"large") => Err(StoreError::Full("too large".to_owned())),
+                _ if requests.contains(&"loses") => Err(StoreError::Unavailable("lost".to_owned())),
+                _ if requests[0] == "alone" => Ok(Vec::new()),
+                _ => Ok(vec![Ok(Reply::Done); requests.len()]),
             }
-            answers.resize(requests.len(), Ok(Reply::Done));
-            Ok(())
         }
 
         async fn decide_one(self: &Arc<Self>, request: &&'static str) -> Answer {
@@ -370,40 +386,49 @@ mod tests {
         Driver::new("groups", deadline).expect("a thread")
     }
 
+    /// One under way, and these behind it, of which so many steps are let through.
+    async fn behind_one<const N: usize>(
+        (gate, driver): (&Arc<Gate>, &Driver),
+        others: [&'static str; N],
+        steps: usize,
+    ) -> [StoreFuture; N] {
+        let first = gate.send(driver, "first");
+        let others = others.map(|what| gate.send(driver, what));
+        gate.passes.add_permits(1 + steps);
+        assert_eq!(first.await, Ok(Reply::Done));
+        others
+    }
+
     #[tokio::test]
     async fn what_comes_while_one_is_under_way_is_decided_together() {
         let (gate, driver) = (Gate::new(), driver(PATIENT));
-        let first = gate.send(&driver, "a");
-        gate.begun(1).await;
-        let others = ["b", "c", "dd", "e"].map(|what| gate.send(&driver, what));
-        gate.passes.add_permits(4);
-        assert_eq!(first.await, Ok(Reply::Done));
+        let others = ["other", "third", "alone", "large", "longer", "fifth"];
+        let others = behind_one((&gate, &driver), others, 7).await;
+        for (number, other) in others.into_iter().enumerate() {
+            let is_large = matches!(other.await, Err(StoreError::Full(_)));
+            assert_eq!(is_large, number == 3);
+        }
+        // In order; what does not fit comes behind, and an error about one is not told to others.
+        let group = vec!["other", "third", "alone", "large"];
+        let decided = [vec!["first"], group]
+            .into_iter()
+            .chain(["other", "third", "alone", "large", "longer", "fifth"].map(|one| vec![one]));
+        assert_eq!(*gate.decided.lock(), decided.collect::<Vec<_>>());
+        // The last was told before its group had ended.
+        gate.passes.add_permits(1);
+        assert_eq!(gate.send(&driver, "again").await, Ok(Reply::Done));
+    }
+
+    #[tokio::test]
+    async fn one_that_is_for_itself_keeps_no_other_from_being_decided_together() {
+        let (gate, driver) = (Gate::new(), driver(PATIENT));
+        let others = behind_one((&gate, &driver), ["alone", "other", "third"], 3).await;
         for other in others {
             assert_eq!(other.await, Ok(Reply::Done));
         }
-        // In order, and those that do not fit by themselves.
-        let decided = [vec!["a"], vec!["b", "c"], vec!["dd"], vec!["e"]];
+        let group = ["alone", "other", "third"];
+        let decided = [&["first"][..], &group, &["alone"], &["other", "third"]];
         assert_eq!(*gate.decided.lock(), decided);
-        // The last was told before its group had ended.
-        let again = gate.send(&driver, "f");
-        gate.passes.add_permits(1);
-        assert_eq!(again.await, Ok(Reply::Done));
-        drop(driver);
-    }
-
-    /// An error about one of them was told to all.
-    #[tokio::test]
-    async fn each_is_told_its_own_error() {
-        let (gate, driver) = (Gate::new(), driver(PATIENT));
-        let first = gate.send(&driver, "first");
-        gate.begun(1).await;
-        let others = ["small", "large", "other"].map(|what| gate.send(&driver, what));
-        gate.passes.add_permits(5);
-        assert_eq!(first.await, Ok(Reply::Done));
-        let [small, large, other] = others;
-        assert_eq!(small.await, Ok(Reply::Done));
-        assert!(matches!(large.await, Err(StoreError::Full(_))));
-        assert_eq!(other.await, Ok(Reply::Done));
     }
 
     /// What waited for work that broke off would have waited for ever.
@@ -411,7 +436,6 @@ mod tests {
     async fn what_waits_for_work_that_breaks_off_is_told_so() {
         let (gate, driver) = (Gate::new(), driver(PATIENT));
         let first = gate.send(&driver, "panic");
-        gate.begun(1).await;
         let other = gate.send(&driver, "other");
         gate.passes.add_permits(1);
         assert_eq!(first.await, Err(closed()));
@@ -431,11 +455,43 @@ mod tests {
         assert_eq!(*gate.decided.lock(), [vec!["a"]]);
     }
 
+    /// It was told that it may have been executed.
+    #[tokio::test]
+    async fn what_was_not_sent_is_not_told_that_it_may_have_been() {
+        let (gate, driver) = (Gate::new(), driver(Duration::from_secs(1)));
+        let others = ["small", "large", "other", "third"];
+        // The group, and the first two of it by themselves; the third hangs.
+        let [small, large, other, third] = behind_one((&gate, &driver), others, 3).await;
+        assert_eq!(small.await, Ok(Reply::Done));
+        assert!(matches!(large.await, Err(StoreError::Full(_))));
+        assert!(matches!(other.await, Err(StoreError::Unavailable(_))));
+        assert!(matches!(third.await, Err(StoreError::Busy(_))));
+    }
+
+    /// It was as many as there were callers, and opened the breaker for the whole store.
+    #[tokio::test]
+    async fn a_step_that_is_lost_is_one_failure() {
+        let breaker = CircuitBreaker::new(Settings::default(), None);
+        let breaker = Arc::new(breaker);
+        let (gate, driver) = (Gate::new(), driver(PATIENT));
+        let others = ["other", "third", "loses", "fifth", "sixth", "seven"];
+        let others = behind_one((&gate, &driver), others, 1).await;
+        for other in others {
+            let entry = breaker.enter(false).expect("it is closed");
+            let (answer, was_told) = same_step::told(other).await;
+            assert!(matches!(answer, Err(StoreError::Unavailable(_))));
+            match was_told {
+                true => entry.leave(),
+                false => drop(entry.around(answer)),
+            }
+        }
+        assert_eq!(breaker.position(), Position::Closed);
+    }
+
     #[tokio::test]
     async fn no_more_wait_than_may() {
         let (gate, driver) = (Gate::new(), driver(PATIENT));
         let _first = gate.send(&driver, "a");
-        gate.begun(1).await;
         let waiting: Vec<_> = (0..MOST_WAITING).map(|_| gate.send(&driver, "b")).collect();
         let refused = gate.send(&driver, "c").await;
         assert!(matches!(refused, Err(StoreError::Busy(_))));

@@ -8,8 +8,8 @@ use tidegate_memory::MemoryStore;
 use tidegate_net::breaker::{BreakerStore, Change, CircuitBreaker, Position, Settings};
 use tidegate_store::core::{Bucket, Payment, Rule, Span, Timestamp};
 use tidegate_store::{
-    Abilities, Answer, Command, Detail, Execution, KeyCommand, KeyPath, Op, Out, Plan, PlanLimit,
-    Reply, Store, StoreError, StoreFuture, Table, Verb,
+    Abilities, Answer, Command, Definition, Detail, Execution, KeyCommand, KeyPath, Op, Out, Plan,
+    PlanLimit, Reply, Store, StoreError, StoreFuture, Table, Verb,
 };
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -51,6 +51,15 @@ struct RemoteTable(Arc<dyn Table>, Cable);
 impl Store for Remote {
     fn abilities(&self) -> Abilities {
         self.0.abilities()
+    }
+
+    fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
+        match self.1.pulled.load(Ordering::SeqCst) {
+            true => StoreFuture::new(std::future::ready(Err(StoreError::Unavailable(
+                "the cable is pulled".into(),
+            )))),
+            false => self.0.definition(owner, key),
+        }
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
@@ -278,4 +287,22 @@ fn a_store_that_is_busy_answers_and_is_asked_on() {
     }
     assert_eq!(house.breaker.position(), Position::Closed);
     assert_eq!(house.cable.asked.load(Ordering::SeqCst), 100);
+}
+
+/// Each of them counted as one that got no answer, also those that were not waited for any more.
+#[tokio::test]
+async fn definitions_that_are_asked_for_at_once_are_one_ask() {
+    let breaker = Arc::new(CircuitBreaker::new(Settings::default(), None));
+    let cable = Cable::default();
+    let remote = Arc::new(Remote(MemoryStore::default(), cable.clone()));
+    let store = BreakerStore::new(remote, Arc::clone(&breaker));
+    cable.pulled.store(true, Ordering::SeqCst);
+    let keys: [&[u8]; 7] = [b"1", b"2", b"3", b"4", b"5", b"6", b"7"];
+    assert!(store.definitions_at("owner", &keys).await.is_err());
+    assert_eq!(breaker.position(), Position::Closed);
+    cable.pulled.store(false, Ordering::SeqCst);
+    assert_eq!(
+        store.definitions_at("owner", &keys).await,
+        Ok(vec![None; 7])
+    );
 }

@@ -1,6 +1,7 @@
 -- Several commands of one root as one statement: each as it would be by itself, in order and at
 -- one instant. What is decided, and how, is for those who decide one (`tidegate.decide`, and the
--- fast paths of plain.sql); this goes through them, with the root's row locked.
+-- fast paths of plain.sql); this goes through them, with the root's row locked if p_locks says so:
+-- then nobody else decides there in between.
 
 -- One command of a batch, with p_now as the instant that decides (verbs.sql).
 -- Ways: 0 decide, 1 take_plain, 2 take_set, 3 end_set. p_limits are those of plain.sql, p_keep is
@@ -55,7 +56,8 @@ CREATE FUNCTION tidegate.batch(
   p_calendars bigint[], p_limits bigint[], p_keep numeric, p_ways integer[], p_keys bytea[],
   p_ends text[], p_rules text[], p_own text[], p_verbs integer[], p_amounts text[],
   p_details integer[], p_ids text[], p_untils bigint[], p_idempotency bytea[],
-  p_endings integer[], p_used text[], p_remember boolean[], p_names text[], p_usage bigint)
+  p_endings integer[], p_used text[], p_remember boolean[], p_names text[], p_usage bigint,
+  p_locks boolean)
 RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
   v record;
@@ -66,7 +68,9 @@ DECLARE
   v_reply text;
   v_replies text[];
 BEGIN
-  PERFORM FROM tidegate.rows WHERE tab = p_tab AND key = tidegate.short(p_root) FOR UPDATE;
+  IF p_locks THEN
+    PERFORM FROM tidegate.rows WHERE tab = p_tab AND key = tidegate.short(p_root) FOR UPDATE;
+  END IF;
   IF NOT p_caller THEN v_at := coalesce(p_at, tidegate.clock()); END IF;
   v_replies := ARRAY[v_at::text];
   FOR v IN
@@ -80,9 +84,10 @@ BEGIN
       CASE WHEN p_caller THEN v.until ELSE tidegate.later(v.until, v_at::numeric - p_now) END,
       v.idempotency, v.ending, v.used, v.remember, p_names, p_usage);
     v_replies := v_replies || v_reply;
-    -- One that changes nothing says that no disk is waited for: that holds if none does.
+    -- One that changes nothing says that no disk is waited for, or is refused by a plain row: that
+    -- holds if none does.
     IF current_setting('synchronous_commit') = v_sync THEN
-      v_waits_for_disk := true;
+      v_waits_for_disk := v_waits_for_disk OR v_reply IS NULL OR v_reply NOT LIKE '-%';
     ELSE
       PERFORM set_config('synchronous_commit', v_sync, true);
     END IF;

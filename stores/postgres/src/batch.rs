@@ -18,7 +18,7 @@ use crate::request::{END, Request};
 const MOST_AT_ONCE: usize = 250;
 
 const BATCH: &str = "SELECT tidegate.batch($1, $2, $3, $4, $5, $6, $7, $8, $9::text::numeric,
-    $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)";
+    $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)";
 
 /// Who decides a command, as `tidegate.one_of_batch` numbers them.
 enum Way {
@@ -56,28 +56,43 @@ impl Inner {
         answers: &mut Vec<Answer>,
     ) -> Result<(), StoreError> {
         let mut at = None;
-        while let Some(next) = requests.get(answers.len()) {
-            let plan = self.plan_of(next).await?;
-            let chunk = &requests[answers.len()..];
-            let chunk = &chunk[..chunk.len().min(MOST_AT_ONCE)];
-            let (instant, replies) = self.calls.batch(&plan, chunk, at).await?;
+        while answers.len() < requests.len() {
+            let left = &requests[answers.len()..];
+            let (instant, told) = self.by_one_statement(left, at, true).await?;
             at = Some(instant);
-            if replies.is_empty() {
-                return Err(garbled("no replies"));
-            }
-            for (request, reply) in chunk.iter().zip(replies) {
-                match self.calls.read_one(&plan, request, reply) {
-                    Ok(reply::Answer::Reply(reply) | reply::Answer::Kept(reply)) => {
-                        answers.push(Ok(reply));
-                    }
-                    Ok(reply::Answer::More) => break,
-                    Ok(reply::Answer::Looked) => return Err(garbled("no reply")),
-                    Err(error @ StoreError::Unavailable(_)) => return Err(error),
-                    Err(error) => answers.push(Err(error)),
-                }
-            }
+            answers.extend(told);
         }
         Ok(())
+    }
+
+    /// The answers to the first of them by one statement, and its instant; `at` is that of those before
+    /// them. `is_locked`: nobody else decides at the root in between.
+    pub(crate) async fn by_one_statement(
+        &self,
+        requests: &[Request],
+        at: Option<i64>,
+        is_locked: bool,
+    ) -> Result<(i64, Vec<Answer>), StoreError> {
+        let first = requests.first().ok_or_else(|| garbled("no request"))?;
+        let plan = self.plan_of(first).await?;
+        let chunk = &requests[..requests.len().min(MOST_AT_ONCE)];
+        let (instant, replies) = self.calls.batch(&plan, chunk, (at, is_locked)).await?;
+        if replies.is_empty() {
+            return Err(garbled("no replies"));
+        }
+        let mut answers = Vec::with_capacity(replies.len());
+        for (request, reply) in chunk.iter().zip(replies) {
+            match self.calls.read_one(&plan, request, reply) {
+                Ok(reply::Answer::Reply(reply) | reply::Answer::Kept(reply)) => {
+                    answers.push(Ok(reply));
+                }
+                Ok(reply::Answer::More) => break,
+                Ok(reply::Answer::Looked) => return Err(garbled("no reply")),
+                Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                Err(error) => answers.push(Err(error)),
+            }
+        }
+        Ok((instant, answers))
     }
 
     /// Whether any of `batch` makes a lease that ends with a session: that is told of by itself.
@@ -109,7 +124,7 @@ impl Calls {
         &self,
         plan: &Compiled,
         requests: &[Request],
-        at: Option<i64>,
+        (at, is_locked): (Option<i64>, bool),
     ) -> Result<(i64, Vec<Option<String>>), StoreError> {
         let first = requests.first().ok_or_else(|| garbled("no request"))?;
         let _share = self.link.share(self.tab, first.root()).await?;
@@ -121,7 +136,7 @@ impl Calls {
         let limits = plan.plain.as_deref();
         let keep = first.plan.keep().as_micros().to_string();
         let (names, usage) = plan.usage();
-        let arguments: [Argument<'_>; 25] = [
+        let arguments: [Argument<'_>; 26] = [
             &self.tab,
             &plan.revision,
             &now,
@@ -147,6 +162,7 @@ impl Calls {
             &columns.remember,
             &names,
             &usage,
+            &is_locked,
         ];
         let rows = self.link.query(BATCH, &arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no row"))?;

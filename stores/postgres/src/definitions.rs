@@ -25,6 +25,22 @@ pub(crate) struct DefinedRows {
 }
 
 impl DefinedRows {
+    /// What is under each of these keys, by one statement.
+    pub(crate) async fn several(
+        &self,
+        owner: &str,
+        keys: &[Vec<u8>],
+    ) -> Result<Vec<Option<Definition>>, StoreError> {
+        let sql = "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock(), version
+            FROM tidegate.definitions
+            WHERE owner = $1 AND key IN (SELECT tidegate.short(k) FROM unnest($2::bytea[]) k)";
+        let rows = self.link.query(sql, &[&owner, &keys]).await?;
+        let found = rows.iter().map(definition);
+        let found: Vec<_> = found.filter(|found| found.value.is_some()).collect();
+        let under = |key: &Vec<u8>| found.iter().find(|found| found.key == *key).cloned();
+        Ok(keys.iter().map(under).collect())
+    }
+
     pub(crate) fn new(link: &Arc<Link>, deadline: Duration) -> Self {
         Self {
             link: Arc::clone(link),

@@ -7,6 +7,7 @@ use tidegate_net::{
     Changes, Commands, DecidesGroups, Driver, Finish, Groups, begin, in_order, send_in_group,
 };
 use tidegate_store::core::Timestamp;
+use tidegate_store::optimistic::BatchProgress;
 use tidegate_store::{
     Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey, OwnedListing,
     Page, Reply, StoreError, StoreFuture, Table, Usage,
@@ -157,12 +158,13 @@ impl DecidesGroups for Inner {
             && (self.calls.clock == Clock::Server || one.now == other.now)
     }
 
-    async fn decide_group(
+    async fn decide_first(
         self: &Arc<Self>,
         requests: &[Request],
-        answers: &mut Vec<tidegate_store::Answer>,
-    ) -> Result<(), StoreError> {
-        self.decide_together(requests, answers).await
+        _: &mut BatchProgress,
+    ) -> Result<Vec<tidegate_store::Answer>, StoreError> {
+        let (_, answers) = self.by_one_statement(requests, None, false).await?;
+        Ok(answers)
     }
 
     async fn decide_one(self: &Arc<Self>, request: &Request) -> tidegate_store::Answer {

@@ -11,7 +11,7 @@ use tidegate_conformance::TableExt as _;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
 use tidegate_store::block_on;
-use tidegate_store::core::Rule;
+use tidegate_store::core::{Bucket, Rule, Span};
 
 fn server() -> Option<PostgresServer> {
     let server = PostgresServer::start_with(&[
@@ -50,6 +50,50 @@ fn fixture(
     (store, fixture)
 }
 
+/// A session that holds the lock of each row.
+struct Lock {
+    runtime: tokio::runtime::Runtime,
+    session: tokio_postgres::Client,
+}
+
+impl Lock {
+    fn of_all_rows(server: &PostgresServer) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = { runtime }.enable_all().build().expect("a runtime");
+        let session = runtime.block_on(async {
+            let connected = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await;
+            let (session, connection) = connected.expect("a server");
+            tokio::spawn(connection);
+            let lock = "BEGIN; SELECT FROM tidegate.rows FOR UPDATE";
+            session.batch_execute(lock).await.expect("a lock");
+            session
+        });
+        Self { runtime, session }
+    }
+
+    fn end(self) {
+        let end = self.session.batch_execute("ROLLBACK");
+        self.runtime.block_on(end).expect("an end");
+    }
+}
+
+/// A refusal by itself takes no lock; together with others it waited for one, and for the disk.
+#[test]
+fn refusals_by_a_single_bucket_that_come_together_wait_for_no_lock() {
+    let Some(server) = server() else { return };
+    let store = PostgresStore::open(&server.url(), options(Clock::Server)).expect("a server");
+    let one_an_hour = Bucket::new(1, Span::from_secs(3_600), 1).expect("a bucket");
+    let limits = plan(0, 1, &[(0, Rule::Bucket(one_an_hour))]);
+    let fixture = Fixture::at(&store, "t", limits, machine_time());
+    assert!(fixture.admits(b"k", &[1]));
+    let lock = Lock::of_all_rows(&server);
+    for begun in fixture.takes_at_once(b"k", 50) {
+        let reply = block_on(begun).expect("an answer");
+        assert!(!reply.verdict().expect("a verdict").admitted());
+    }
+    lock.end();
+}
+
 /// Each was a statement that waited for the row behind all others.
 #[test]
 fn takes_of_one_key_that_come_while_two_are_under_way_are_one_statement() {
@@ -58,21 +102,10 @@ fn takes_of_one_key_that_come_while_two_are_under_way_are_one_statement() {
     let rules = [(0, hourly(40)), (0, rate(1, 99))];
     let fixture = Fixture::at(&store, "t", plan(0, 1, &rules), machine_time());
     assert!(fixture.admits(b"k", &[1, 1]));
-    let runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = { runtime }.enable_all().build().expect("a runtime");
-    let holder = runtime.block_on(async {
-        let connected = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await;
-        let (client, connection) = connected.expect("a server");
-        tokio::spawn(connection);
-        let lock = "BEGIN; SELECT FROM tidegate.rows FOR UPDATE";
-        client.batch_execute(lock).await.expect("a lock");
-        client
-    });
+    let lock = Lock::of_all_rows(&server);
     asked(&server);
     let begun = fixture.takes_at_once(b"k", 50);
-    runtime
-        .block_on(holder.batch_execute("ROLLBACK"))
-        .expect("an end");
+    lock.end();
     let admitted = begun.into_iter().map(|begun| {
         let reply = block_on(begun).expect("an answer");
         reply.verdict().expect("a verdict").admitted()

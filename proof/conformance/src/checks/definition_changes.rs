@@ -19,6 +19,11 @@ fn at(store: &dyn Store, owner: &str, key: &[u8]) -> Option<Definition> {
     wait_for(store.definition(owner, key)).expect("an answer")
 }
 
+/// The same under several keys at once.
+fn at_each(store: &dyn Store, owner: &str, keys: &[&[u8]]) -> Vec<Option<Definition>> {
+    wait_for(store.definitions_at(owner, keys)).expect("an answer")
+}
+
 /// Nothing was there that could be removed.
 const NOTHING: Defined = Defined::Done {
     changed: false,
@@ -38,6 +43,18 @@ pub(super) fn a_definition_is_read_by_itself_with_the_version_of_its_last_change
     let known =
         |key: &[u8], value: &[u8], version| Some(Definition::new(key, value).at_version(version));
     assert_eq!(at(&*store, &owner, b"k"), known(b"k", b"second", second));
+    let keys: [&[u8]; 4] = [&long, b"none", b"k", &long];
+    let long_one = known(&long, b"", other);
+    assert_eq!(
+        at_each(&*store, &owner, &keys),
+        [
+            long_one.clone(),
+            None,
+            known(b"k", b"second", second),
+            long_one
+        ]
+    );
+    assert_eq!(at_each(&*store, &owner, &[]), []);
     assert_eq!(at(&*store, &owner, &long), known(&long, b"", other));
     // Who follows is told the same versions.
     for newer_than in [0, first] {

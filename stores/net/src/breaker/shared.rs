@@ -138,6 +138,13 @@ impl Entry {
         }
     }
 
+    /// What came of it counts for another.
+    pub(crate) fn leave(mut self) {
+        if let Some(place) = self.place.take() {
+            self.breaker.circuit.lock().given_up(place);
+        }
+    }
+
     /// The answer, once it is known what came of it.
     pub(crate) fn around<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         self.end(answer.as_ref().err().and_then(StoreError::outage));

@@ -9,6 +9,7 @@ use tidegate_store::{
     Event, Execution, Follower, Out, Page, Plan, Reply, Store, StoreError, StoreFuture, Table,
 };
 
+use super::same_step;
 use super::shared::CircuitBreaker;
 
 /// A store that asks another, for as long as that one answers.
@@ -62,6 +63,10 @@ impl Store for BreakerStore {
 
     fn definition(&self, owner: &str, key: &[u8]) -> StoreFuture<Option<Definition>> {
         self.later(|store| store.definition(owner, key))
+    }
+
+    fn definitions_at(&self, owner: &str, keys: &[&[u8]]) -> StoreFuture<Vec<Option<Definition>>> {
+        self.later(|store| store.definitions_at(owner, keys))
     }
 
     fn definitions_page(
@@ -141,8 +146,11 @@ impl Table for BreakerTable {
         }
         execution.map(|later| {
             StoreFuture::new(async move {
-                let answer = later.await;
-                entry.end(outage(&answer));
+                let (answer, was_told) = same_step::told(later).await;
+                match outage(&answer) {
+                    Some(_) if was_told => entry.leave(),
+                    outage => entry.end(outage),
+                }
                 answer
             })
         })
