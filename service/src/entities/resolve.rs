@@ -23,6 +23,13 @@ pub(crate) struct Found<'a> {
     pub(crate) path: Option<Arc<EntityPath>>,
 }
 
+/// An entity that was read before it was asked for.
+struct ReadAhead {
+    entity: KnownEntity,
+    /// How often something was told of its shard before.
+    told: u64,
+}
+
 impl Service {
     /// The key that is meant.
     ///
@@ -56,27 +63,29 @@ impl Service {
         check_id(Field::Entity, id)?;
         let (mut ids, mut charge_parents) = (Vec::<Arc<str>>::with_capacity(MAX_LEVELS), true);
         let mut next: Option<Arc<str>> = None;
-        let mut read_ahead = Vec::<KnownEntity>::new();
+        let mut read_ahead = Vec::<ReadAhead>::new();
         loop {
             let at = next.as_deref().unwrap_or(id);
             if ids.len() == MAX_LEVELS {
                 return Err(EntityError::Endless(id.to_owned()).into());
             }
-            let read = read_ahead.iter().position(|known| *known.id == *at);
-            let known = match read.map(|at| read_ahead.swap_remove(at)) {
+            let known = self.known_entities();
+            let known = known.get(at).or_else(|| {
+                let read = read_ahead.iter().find(|read| *read.entity.id == *at)?;
+                // Nothing was told of it meanwhile.
+                (known.told(at) == read.told).then(|| read.entity.clone())
+            });
+            let known = match known {
                 Some(known) => known,
-                None => match self.known_entities().get(at) {
-                    Some(known) => known,
-                    None => {
-                        let Some((known, above)) = self.read_known(at).await? else {
-                            return Err(missing(ids.last(), at).into());
-                        };
-                        if ids.is_empty() {
-                            read_ahead = self.read_above(&known, &above).await?;
-                        }
-                        known
+                None => {
+                    let Some((known, above)) = self.read_known(at).await? else {
+                        return Err(missing(ids.last(), at).into());
+                    };
+                    if ids.is_empty() {
+                        read_ahead = self.read_above(&known, &above).await?;
                     }
-                },
+                    known
+                }
             };
             if ids.is_empty() {
                 charge_parents = known.charge_parents;
@@ -106,7 +115,7 @@ impl Service {
         &self,
         entity: &KnownEntity,
         above: &[String],
-    ) -> Result<Vec<KnownEntity>, ServiceError> {
+    ) -> Result<Vec<ReadAhead>, ServiceError> {
         let known = self.known_entities();
         let Some(parent) = entity.parent.as_deref() else {
             return Ok(Vec::new());
@@ -123,7 +132,8 @@ impl Service {
         let mut read = Vec::with_capacity(ids.len());
         for ((id, told), there) in ids.into_iter().zip(told).zip(found) {
             if let Some(there) = read_entity(there.as_ref())? {
-                read.push(known.keep(id, &there.value, told));
+                let entity = known.keep(id, &there.value, told);
+                read.push(ReadAhead { entity, told });
             }
         }
         Ok(read)

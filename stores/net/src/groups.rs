@@ -14,7 +14,7 @@ use tidegate_store::{Answer, StoreError, StoreFuture};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::breaker::same_step;
+use crate::breaker::no_news;
 use crate::driver::{Driver, closed, too_late};
 
 /// So many commands one group has at most.
@@ -82,7 +82,8 @@ struct Waiting<R> {
     tell: oneshot::Sender<Told>,
 }
 
-/// An answer, and whether another of the same step was told before.
+/// An answer, and whether it is no news of the store, if it is an error: that was not asked, or another of
+/// the same step was told before.
 type Told = (Answer, bool);
 
 /// One of the groups of a root that are under way. When it is dropped, another may be.
@@ -108,7 +109,7 @@ pub fn send_in_group<S: DecidesGroups>(
     };
     match store.groups().enter(root, new, S::MOST_UNDER_WAY) {
         Entered::Waits => {}
-        Entered::Full(new) => drop(new.tell.send((Err(too_many()), false))),
+        Entered::Full(new) => drop(new.tell.send((Err(too_many()), true))),
         Entered::First(under_way, first) => {
             let work = decide_all(Arc::clone(store), driver.deadline(), under_way, first);
             // Without tasks it is dropped, and says that the store is closed.
@@ -116,9 +117,9 @@ pub fn send_in_group<S: DecidesGroups>(
         }
     }
     StoreFuture::new(async move {
-        let (answer, was_told) = told.await.unwrap_or_else(|_| (Err(closed()), false));
-        if was_told {
-            same_step::note();
+        let (answer, is_no_news) = told.await.unwrap_or_else(|_| (Err(closed()), false));
+        if is_no_news {
+            no_news::note();
         }
         answer
     })
@@ -158,7 +159,8 @@ async fn decide<S: DecidesGroups>(
     let (mut progress, mut are_alone) = (BatchProgress::default(), false);
     while let Some(arrival) = arrivals.front().copied() {
         let left = &requests[requests.len() - arrivals.len()..];
-        let answers = if arrival.elapsed() > deadline / PATIENCE {
+        let is_late = arrival.elapsed() > deadline / PATIENCE;
+        let answers = if is_late {
             vec![Err(too_late_for_others())]
         } else if are_alone || left.len() == 1 || progress.is_next_alone() {
             vec![in_time(store.decide_one(&left[0]), arrival, deadline).await]
@@ -180,14 +182,13 @@ async fn decide<S: DecidesGroups>(
                 }
             }
         };
-        let mut was_told = false;
+        let mut is_no_news = is_late;
         for answer in answers {
             arrivals.pop_front();
             // Nobody may wait for it any more.
-            let told = callers
-                .pop_front()
-                .is_some_and(|caller| caller.send((answer, was_told)).is_ok());
-            was_told |= told;
+            let caller = callers.pop_front();
+            let told = caller.is_some_and(|caller| caller.send((answer, is_no_news)).is_ok());
+            is_no_news |= told;
         }
     }
 }
@@ -261,7 +262,7 @@ impl<R> UnderWay<R> {
             let waiting = &mut of_root.waiting;
             while let Some(next) = waiting.pop_front_if(|next| is_next(&group, next)) {
                 if next.since.elapsed() > deadline / PATIENCE {
-                    let _ = next.tell.send((Err(too_late_for_others()), false));
+                    let _ = next.tell.send((Err(too_late_for_others()), true));
                 } else {
                     group.push(next);
                 }
@@ -313,7 +314,7 @@ mod tests {
     use tidegate_store::Reply;
     use tokio::sync::Semaphore;
 
-    use crate::breaker::{CircuitBreaker, Position, Settings};
+    use crate::breaker::{CircuitBreaker, Position, Settings, end};
 
     use super::*;
 
@@ -468,24 +469,45 @@ mod tests {
         assert!(matches!(third.await, Err(StoreError::Busy(_))));
     }
 
+    /// What these come to, as a table behind the breaker has them.
+    async fn ended(breaker: &Arc<CircuitBreaker>, asked: Vec<StoreFuture>) -> Vec<Answer> {
+        let enter = |later| (breaker.enter(false).expect("it is closed"), later);
+        let entered: Vec<_> = asked.into_iter().map(enter).collect();
+        let mut answers = Vec::new();
+        for (entry, later) in entered {
+            let (answer, is_no_news) = no_news::told(later).await;
+            end(entry, &answer, is_no_news);
+            answers.push(answer);
+        }
+        answers
+    }
+
     /// It was as many as there were callers, and opened the breaker for the whole store.
     #[tokio::test]
     async fn a_step_that_is_lost_is_one_failure() {
-        let breaker = CircuitBreaker::new(Settings::default(), None);
-        let breaker = Arc::new(breaker);
+        let breaker = Arc::new(CircuitBreaker::new(Settings::default(), None));
         let (gate, driver) = (Gate::new(), driver(PATIENT));
         let others = ["other", "third", "loses", "fifth", "sixth", "seven"];
         let others = behind_one((&gate, &driver), others, 1).await;
-        for other in others {
-            let entry = breaker.enter(false).expect("it is closed");
-            let (answer, was_told) = same_step::told(other).await;
+        for answer in ended(&breaker, others.into()).await {
             assert!(matches!(answer, Err(StoreError::Unavailable(_))));
-            match was_told {
-                true => entry.leave(),
-                false => drop(entry.around(answer)),
-            }
         }
         assert_eq!(breaker.position(), Position::Closed);
+    }
+
+    /// What had waited in vain, and was not sent, counted as an answer of the store: it was never
+    /// taken for away.
+    #[tokio::test]
+    async fn a_store_that_hangs_opens_the_breaker_though_all_ask_for_one_key() {
+        let breaker = Arc::new(CircuitBreaker::new(Settings::default(), None));
+        let (gate, driver) = (Gate::new(), driver(Duration::from_millis(100)));
+        for _ in 0..5 {
+            assert_eq!(breaker.position(), Position::Closed);
+            let asked = ["a", "b", "c"].map(|what| gate.send(&driver, what));
+            let answers = ended(&breaker, asked.into()).await;
+            assert!(answers.iter().all(Result::is_err), "{answers:?}");
+        }
+        assert_eq!(breaker.position(), Position::Open);
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 -- Several commands of one root as one statement: each as it would be by itself, in order and at
 -- one instant. What is decided, and how, is for those who decide one (`tidegate.decide`, and the
 -- fast paths of plain.sql); this goes through them, with the root's row locked if p_locks says so:
--- then nobody else decides there in between.
+-- then nobody else decides there in between; else each has an instant of its own, as by itself.
 
 -- One command of a batch, with p_now as the instant that decides (verbs.sql).
 -- Ways: 0 decide, 1 take_plain, 2 take_set, 3 end_set. p_limits are those of plain.sql, p_keep is
@@ -62,7 +62,8 @@ RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
   v record;
   v_at bigint := p_now;
-  v_caller boolean := nullif(p_caller, false);
+  -- Null: the instant that is given decides, by whomever's clock.
+  v_caller boolean := CASE WHEN p_locks THEN nullif(p_caller, false) ELSE p_caller END;
   v_sync text := current_setting('synchronous_commit');
   v_waits_for_disk boolean := false;
   v_reply text;

@@ -61,14 +61,22 @@ end
 -- the last, and where they are in order, drops some of what is over.
 function usage.keep(records, order, new, hour, keep, now, is_callers)
   if redis.call('HSET', records, '', string.format('%.0f', keep)) == 1 then
-    -- They are the first: nothing is over, and the last is the only one.
+    -- They are the first: nothing is over, the last is the only one, and an order is of those before.
+    redis.call('DEL', order)
     return expire({ records }, hour, keep, is_callers)
   end
-  if redis.call('ZCARD', order) > 0 then
-    for _, field in ipairs(new) do redis.call('ZADD', order, '0', field) end
-  elseif redis.call('HLEN', records) <= usage.MOST_UNORDERED + 1 then
+  local count, ordered = redis.call('HLEN', records) - 1, redis.call('ZCARD', order)
+  if ordered > 0 then
+    for _, field in ipairs(new) do ordered = ordered + redis.call('ZADD', order, '0', field) end
+    -- An older server, or one that was full, has left some out, or in.
+    if ordered ~= count then
+      redis.call('DEL', order)
+      ordered = 0
+    end
+  end
+  if ordered == 0 and count <= usage.MOST_UNORDERED then
     return expire({ records }, latest_hour(records, hour, now), keep, is_callers)
-  else
+  elseif ordered == 0 then
     usage.order_all(records, order)
   end
   local oldest = math.max(math.floor((now - keep) / HOUR), 0)

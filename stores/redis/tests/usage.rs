@@ -235,6 +235,41 @@ fn records_are_kept_for_as_long_as_the_last_of_them_though_an_earlier_one_is_new
     assert_eq!((records, until), (3, over_at));
 }
 
+/// An order that a server had kept without its records, or an older program had begun, was taken for that
+/// of all: one record was not listed, and the others went with the last of those in it.
+#[test]
+fn an_order_that_is_not_of_all_records_is_made_anew() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let fixture = counting_at(&server, 2);
+    let (records, order) = ("{tidegate:t:a}:u", "{tidegate:t:a}:h");
+    let do_ask = |words: &[&str]| ask::<i64>(&mut connect(&server), words);
+    let admit = |user: u64| assert!(fixture.admits(format!("a/{user:03}").as_bytes(), &[1]));
+    let listed = || {
+        let all = listed(&fixture, 7, |_| {});
+        all.iter()
+            .map(|used| String::from_utf8_lossy(used.key.bytes()).into_owned())
+            .collect::<Vec<_>>()
+    };
+    let names =
+        |users: std::ops::Range<u64>| users.map(|user| format!("a/{user:03}")).collect::<Vec<_>>();
+    (0..66).for_each(admit);
+    assert_eq!(
+        (do_ask(&["ZCARD", order]), do_ask(&["DEL", records])),
+        (66, 1)
+    );
+    (1..67).for_each(admit);
+    assert_eq!(listed(), names(1..67));
+    // One that is of some alone, as an older program makes it.
+    assert_eq!(do_ask(&["DEL", records, order]), 2);
+    (0..3).for_each(admit);
+    assert_eq!(do_ask(&["ZADD", order, "0", "anything"]), 1);
+    admit(3);
+    assert_eq!(do_ask(&["EXISTS", order]), 0);
+    assert_eq!(listed(), names(0..4));
+}
+
 /// Who was not the first to find the plans lost went on for an hour as if all it had used was listed.
 #[test]
 fn after_a_loss_each_process_has_what_it_uses_listed() {

@@ -1,6 +1,6 @@
 //! All questions.
 
-use super::{answers, beside, crowd, paused, reloaded, retried, rolled, tiered, told, woken};
+use super::{answers, beside, crowd, hot, paused, reloaded, retried, rolled, tiered, told, woken};
 use crate::question::Question;
 
 /// All of them, in the order of the page.
@@ -13,6 +13,7 @@ pub const QUESTIONS: &[Question] = &[
     reloaded::QUESTION,
     rolled::QUESTION,
     beside::QUESTION,
+    hot::QUESTION,
     paused::DEADLINE,
     paused::OTHERS,
     crowd::QUESTION,

@@ -4,6 +4,7 @@ mod answers;
 mod beside;
 mod common;
 pub mod crowd;
+mod hot;
 mod list;
 mod paused;
 mod reloaded;

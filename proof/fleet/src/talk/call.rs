@@ -346,7 +346,7 @@ impl Answer {
 
     /// So much more was used of a key's limit, in one hour or another.
     pub(super) fn used(&mut self, key: &str, limit: &str, amount: u64) {
-        let name = format!("{USED}{key} {limit}");
+        let name = used_of(key, limit);
         let before = self.number(&name).unwrap_or(0);
         self.fact(name, before + amount);
     }
@@ -391,6 +391,12 @@ impl Answer {
     pub fn told(&self) -> bool {
         !matches!(self.word, Word::Unavailable | Word::Other(_) | Word::Busy)
     }
+}
+
+/// What the fact is called that says how much was used of a key's limit.
+#[must_use]
+pub fn used_of(key: &str, limit: &str) -> String {
+    format!("{USED}{key} {limit}")
 }
 
 impl fmt::Debug for Answer {

@@ -9,7 +9,7 @@ mod library;
 mod protocols;
 mod resp;
 
-pub use call::{Answer, Call, Client, PATIENCE, Verb, Word};
+pub use call::{Answer, Call, Client, PATIENCE, Verb, Word, used_of};
 pub use grpc::Grpc;
 pub use http::Http;
 pub use library::Library;

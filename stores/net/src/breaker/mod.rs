@@ -13,13 +13,13 @@
 //! | [`CircuitBreaker`] | when a store is asked, and when it is not |
 //! | `circuit` | its states, without clock or lock |
 //! | [`BreakerStore`] | the store around a store |
-//! | `same_step` | an outage that befell several commands in one step is one |
+//! | `no_news` | answers that say nothing of the store |
 //!
 //! What is answered meanwhile is the policy's failure mode, and not decided here.
 //! The pattern is that of M. Nygard, *Release It!*, chapter 5.
 
 mod circuit;
-pub(crate) mod same_step;
+pub(crate) mod no_news;
 mod settings;
 mod shared;
 mod store;
@@ -28,3 +28,5 @@ pub use circuit::{Change, Position};
 pub use settings::Settings;
 pub use shared::{CircuitBreaker, Watcher};
 pub use store::BreakerStore;
+#[cfg(test)]
+pub(crate) use store::end;

@@ -138,7 +138,7 @@ impl Entry {
         }
     }
 
-    /// What came of it counts for another.
+    /// What came of it says nothing of the store.
     pub(crate) fn leave(mut self) {
         if let Some(place) = self.place.take() {
             self.breaker.circuit.lock().given_up(place);

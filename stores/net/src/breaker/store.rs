@@ -9,8 +9,8 @@ use tidegate_store::{
     Event, Execution, Follower, Out, Page, Plan, Reply, Store, StoreError, StoreFuture, Table,
 };
 
-use super::same_step;
-use super::shared::CircuitBreaker;
+use super::no_news;
+use super::shared::{CircuitBreaker, Entry};
 
 /// A store that asks another, for as long as that one answers.
 #[derive(Clone)]
@@ -127,6 +127,14 @@ fn outage(answer: &Answer) -> Option<&str> {
     }
 }
 
+/// What became of an entry. An error that is no news says nothing.
+pub(crate) fn end(entry: Entry, answer: &Answer, is_no_news: bool) {
+    match answer {
+        Err(_) if is_no_news => entry.leave(),
+        answer => entry.end(outage(answer)),
+    }
+}
+
 struct BreakerTable {
     table: Arc<dyn Table>,
     breaker: Arc<CircuitBreaker>,
@@ -146,11 +154,8 @@ impl Table for BreakerTable {
         }
         execution.map(|later| {
             StoreFuture::new(async move {
-                let (answer, was_told) = same_step::told(later).await;
-                match outage(&answer) {
-                    Some(_) if was_told => entry.leave(),
-                    outage => entry.end(outage),
-                }
+                let (answer, is_no_news) = no_news::told(later).await;
+                end(entry, &answer, is_no_news);
                 answer
             })
         })
