@@ -701,8 +701,8 @@ impl Service {
         }
     }
 
-    /// The same under each of these keys, asked for at once.
-    pub(super) fn stored_at_each(
+    /// What the store keeps for `owner` under each of these keys, asked for at once.
+    pub(super) fn stored_definitions_at(
         &self,
         owner: &str,
         keys: &[&[u8]],

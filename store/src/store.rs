@@ -82,7 +82,8 @@ pub trait Store: Send + Sync + 'static {
         )))
     }
 
-    /// The same under each of these keys, which are few, in their order: asked for at once.
+    /// What is defined for `owner` under each of these keys, which are few, in their order: as
+    /// [`definition`](Self::definition) says it of each, all asked for at once.
     ///
     /// # Errors
     /// *Cannot tell*.

@@ -187,7 +187,7 @@ mod tests {
             by: None,
             created_at: None,
             changed_at: None,
-            above: Vec::new(),
+            parents_ancestors: Vec::new(),
         }
     }
 

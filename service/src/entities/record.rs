@@ -5,7 +5,7 @@
 //! n u32, 2n x text of metadata, of version 2: n u32, n x text of the parent's ancestors
 //! ```
 //!
-//! Version 2 is written where there are such ancestors: what a server before it reads stays so.
+//! Version 1 is still written where there are no such ancestors, so that older servers read it.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,9 @@ use crate::error::ServiceError;
 use crate::field::Field;
 
 const VERSION: u8 = 2;
+
+/// From which version on it has those; one without any is written as the version before.
+const WITH_ANCESTORS: u8 = 2;
 
 /// As whom the store knows entities, and the events of their changes.
 pub(crate) const OWNER: &str = "entities";
@@ -47,7 +50,7 @@ pub struct EntityValue {
     pub changed_at: Option<Timestamp>,
     /// The ancestors of its parent when it was put there, the nearest first: what is likely to be
     /// asked for next. Any of them may have moved since.
-    pub(super) above: Vec<String>,
+    pub(super) parents_ancestors: Vec<String>,
 }
 
 /// An entity that is there.
@@ -65,7 +68,10 @@ pub struct Entity {
 impl EntityValue {
     /// As a store keeps it.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(if self.above.is_empty() { 1 } else { VERSION });
+        let mut out = Writer::new(match self.parents_ancestors.is_empty() {
+            true => WITH_ANCESTORS - 1,
+            false => VERSION,
+        });
         out.some_text(self.parent.as_deref());
         out.some_text(self.by.as_deref());
         out.some_instant(self.created_at);
@@ -77,9 +83,12 @@ impl EntityValue {
             out.bytes(word.as_bytes());
             out.bytes(says.as_bytes());
         }
-        if !self.above.is_empty() {
-            out.0.extend((self.above.len() as u32).to_le_bytes());
-            self.above.iter().for_each(|id| out.bytes(id.as_bytes()));
+        if !self.parents_ancestors.is_empty() {
+            out.0
+                .extend((self.parents_ancestors.len() as u32).to_le_bytes());
+            self.parents_ancestors
+                .iter()
+                .for_each(|id| out.bytes(id.as_bytes()));
         }
         out.0
     }
@@ -95,8 +104,8 @@ impl EntityValue {
         let charge_parents = reader.byte()? != 0;
         let name = reader.text()?;
         let words = reader.many(2 * MOST_METADATA)?;
-        let above = match bytes.first() {
-            Some(&VERSION) => reader.many(MAX_LEVELS)?,
+        let parents_ancestors = match bytes.first() {
+            Some(&version) if version >= WITH_ANCESTORS => reader.many(MAX_LEVELS)?,
             _ => Vec::new(),
         };
         reader.end()?;
@@ -113,7 +122,7 @@ impl EntityValue {
             by,
             created_at,
             changed_at,
-            above,
+            parents_ancestors,
         })
     }
 
@@ -177,11 +186,12 @@ mod tests {
             charge_parents in any::<bool>(),
             name in ".{0,9}",
             metadata in proptest::collection::btree_map(".{0,5}", ".{0,5}", 0..MOST_METADATA),
-            above in proptest::collection::vec(".{0,5}", 0..MAX_LEVELS),
+            parents_ancestors in proptest::collection::vec(".{0,5}", 0..MAX_LEVELS),
         ) {
             let [created_at, changed_at] = instants.map(|at| at.map(Timestamp::from_micros));
             let value = EntityValue {
-                parent, name, metadata, charge_parents, by, created_at, changed_at, above,
+                parent, name, metadata, charge_parents, by, created_at, changed_at,
+                parents_ancestors,
             };
             let bytes = value.encode();
             for end in 0..bytes.len() {

@@ -106,7 +106,12 @@ impl Service {
         let known = self.known_entities();
         let told = known.told(id);
         let there = self.stored_entity(id).await?;
-        Ok(there.map(|there| (known.keep(id, &there.value, told), there.value.above)))
+        Ok(there.map(|there| {
+            (
+                known.keep(id, &there.value, told),
+                there.value.parents_ancestors,
+            )
+        }))
     }
 
     /// The parent of an entity and those `above` it, as far as they are there and not known: none if the
@@ -128,7 +133,7 @@ impl Service {
         let ids: Vec<&str> = [parent].into_iter().chain(unknown).collect();
         let told: Vec<u64> = ids.iter().map(|id| known.told(id)).collect();
         let keys: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
-        let found = self.stored_at_each(OWNER, &keys).await?;
+        let found = self.stored_definitions_at(OWNER, &keys).await?;
         let mut read = Vec::with_capacity(ids.len());
         for ((id, told), there) in ids.into_iter().zip(told).zip(found) {
             if let Some(there) = read_entity(there.as_ref())? {

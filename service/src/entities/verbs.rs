@@ -118,7 +118,7 @@ impl Service {
             by: None,
             created_at: None,
             changed_at: None,
-            above: Vec::new(),
+            parents_ancestors: Vec::new(),
         };
         value.check()?;
         if let Some(there) = self.stored_entity(id).await? {
@@ -128,7 +128,7 @@ impl Service {
         if let Some(parent) = new.parent {
             let ancestors = self.ancestors_of(id, parent, None).await?;
             seen = ancestors.first().map(|parent| parent.version);
-            value.above = above(&ancestors);
+            value.parents_ancestors = ids_above_first(&ancestors);
             self.note_child(parent, id).await?;
         }
         let value = changed(value, by, self.clock().now());
@@ -194,7 +194,7 @@ impl Service {
                 let place = Place::of(id, &ancestors);
                 let new = self.ancestors_of(id, parent, Some(&place)).await?;
                 let seen = new.first().map_or(0, |parent| parent.version);
-                value.above = above(&new);
+                value.parents_ancestors = ids_above_first(&new);
                 self.check_unleased(id, Leases::AndBelow).await?;
                 self.note_child(parent, id).await?;
                 noted = self.noted(old_parent, id).await?;
@@ -404,8 +404,8 @@ impl Service {
     }
 }
 
-/// The ancestors of the first of these, which is a parent.
-fn above(ancestors: &[Entity]) -> Vec<String> {
+/// The ids of all but the first of these, which is a parent: its ancestors.
+fn ids_above_first(ancestors: &[Entity]) -> Vec<String> {
     let above = ancestors.iter().skip(1);
     above.map(|ancestor| ancestor.id.clone()).collect()
 }

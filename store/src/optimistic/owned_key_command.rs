@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Bounds, Timestamp};
 
+use super::clock::Clock;
 use crate::command::{Detail, KeyCommand, Verb};
 use crate::error::StoreError;
 use crate::key::{KeyError, KeyPath};
@@ -104,6 +105,12 @@ impl OwnedKeyCommand {
     pub fn row_at(&self, level: usize) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
         let path = self.path()?;
         Ok((level < path.depth()).then(|| path.row(level)))
+    }
+
+    /// Whether both may be decided by one plan, in one step, where that clock decides.
+    #[must_use]
+    pub fn fits(&self, other: &Self, clock: Clock) -> bool {
+        Arc::ptr_eq(&self.plan, &other.plan) && (clock == Clock::Server || self.now == other.now)
     }
 
     /// Whether a lease is made, moved or ended by it, or left out of what it does.

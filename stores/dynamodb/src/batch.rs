@@ -25,6 +25,8 @@ fn is_large(limit: &PlanLimit) -> bool {
 }
 
 impl DecidesTogether for Inner {
+    type Request = OwnedKeyCommand;
+
     async fn try_together(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
@@ -54,8 +56,8 @@ impl DecidesTogether for Inner {
         answer
     }
 
-    async fn execute_alone(self: &Arc<Self>, request: OwnedKeyCommand) -> Answer {
-        let told = Arc::clone(self).try_until_told(request, None).await;
+    async fn execute_alone(self: &Arc<Self>, request: &OwnedKeyCommand) -> Answer {
+        let told = Arc::clone(self).try_until_told(request.clone(), None).await;
         told.map(|(reply, _)| reply)
     }
 }

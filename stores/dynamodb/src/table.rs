@@ -7,7 +7,7 @@ use tidegate_net::{
     Changes, Commands, DecidesGroups, DecidesTogether, Driver, Finish, Groups, begin, send_in_group,
 };
 use tidegate_store::core::Timestamp;
-use tidegate_store::optimistic::{BatchProgress, Clock, KnownRevisions, OwnedKeyCommand};
+use tidegate_store::optimistic::{KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
     Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
     OwnedListing, Page, StoreError, StoreFuture, Table, Usage,
@@ -61,7 +61,7 @@ impl Commands for Inner {
         }
         let own = Arc::clone(self);
         let driver = &self.shared.driver;
-        driver.later(async move { own.execute_alone(request).await })
+        driver.later(async move { own.execute_alone(&request).await })
     }
 
     async fn decide(
@@ -125,8 +125,6 @@ impl Commands for Inner {
 }
 
 impl DecidesGroups for Inner {
-    type Request = OwnedKeyCommand;
-
     /// Each writes on the version before it.
     const MOST_UNDER_WAY: usize = 1;
 
@@ -135,19 +133,6 @@ impl DecidesGroups for Inner {
     }
 
     fn fit(&self, one: &OwnedKeyCommand, other: &OwnedKeyCommand) -> bool {
-        Arc::ptr_eq(&one.plan, &other.plan)
-            && (self.shared.options.clock == Clock::Server || one.now == other.now)
-    }
-
-    async fn decide_first(
-        self: &Arc<Self>,
-        requests: &[OwnedKeyCommand],
-        progress: &mut BatchProgress,
-    ) -> Result<Vec<Answer>, StoreError> {
-        self.try_together(requests, progress).await
-    }
-
-    async fn decide_one(self: &Arc<Self>, request: &OwnedKeyCommand) -> Answer {
-        self.execute_alone(request.clone()).await
+        one.fits(other, self.shared.options.clock)
     }
 }

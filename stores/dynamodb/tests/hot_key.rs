@@ -1,5 +1,5 @@
-//! A hot key past what a partition of DynamoDB's takes: six servers under more demand than there
-//! is, most of it at one of them, in virtual time, with every request counted by a proxy.
+//! A hot key past what a partition of DynamoDB's takes: six sets, each on a store of its own, under more
+//! demand than there is, in virtual time, with every request counted by a proxy.
 
 mod support;
 
@@ -16,17 +16,16 @@ const UNITS_A_SECOND: f64 = 1_000.0;
 /// What the limit admits in a second: twenty times that.
 const CAPACITY: u64 = 20_000;
 
-const SERVERS: usize = 6;
+const SETS: usize = 6;
 const BATCH: u64 = 500;
 const SECONDS: u64 = 2;
 const STEPS_A_SECOND: u64 = 100;
 
-/// Of what is asked: half as much again as there is, by the nth server an nth of what the first is
-/// asked.
-fn asked_of(server: usize) -> u64 {
-    let weights: f64 = (1..=SERVERS).map(|server| 1.0 / server as f64).sum();
+/// Half as much again as there is is asked for, the nth set for an nth of what the first is.
+fn asked_of(set: usize) -> u64 {
+    let weights: f64 = (1..=SETS).map(|set| 1.0 / set as f64).sum();
     let all = 1.5 * CAPACITY as f64 / STEPS_A_SECOND as f64;
-    (all / weights / (server + 1) as f64) as u64
+    (all / weights / (set + 1) as f64) as u64
 }
 
 #[test]
@@ -37,7 +36,7 @@ fn a_hot_key_past_what_a_partition_takes_is_decided_by_grants_of_it() {
     let proxy = Counting::to(server.port());
     let endpoint = format!("http://127.0.0.1:{}", proxy.port());
     let time = ManualClock::default();
-    let sets: Vec<_> = (0..SERVERS)
+    let sets: Vec<_> = (0..SETS)
         .map(|_| {
             let window = Limit::calls("calls", CAPACITY, Duration::from_secs(1));
             let set = LimitSet::builder()
@@ -54,8 +53,8 @@ fn a_hot_key_past_what_a_partition_takes_is_decided_by_grants_of_it() {
     for second in 0..SECONDS {
         let mut of_second = 0;
         for _ in 0..STEPS_A_SECOND {
-            for (server, set) in sets.iter().enumerate() {
-                for _ in 0..asked_of(server) {
+            for (number, set) in sets.iter().enumerate() {
+                for _ in 0..asked_of(number) {
                     let decision = set.check("k", 1).wait().expect("an answer");
                     of_second += u64::from(decision.admitted());
                 }

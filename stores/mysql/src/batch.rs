@@ -21,6 +21,8 @@ use crate::turns::Ahead;
 const MOST_AT_ONCE: usize = 256;
 
 impl DecidesTogether for Inner {
+    type Request = OwnedKeyCommand;
+
     async fn try_together(
         self: &Arc<Self>,
         requests: &[OwnedKeyCommand],
@@ -45,8 +47,8 @@ impl DecidesTogether for Inner {
         }
     }
 
-    async fn execute_alone(self: &Arc<Self>, request: OwnedKeyCommand) -> Answer {
-        let told = Arc::clone(self).try_until_told(request, None).await;
+    async fn execute_alone(self: &Arc<Self>, request: &OwnedKeyCommand) -> Answer {
+        let told = Arc::clone(self).try_until_told(request.clone(), None).await;
         told.map(|(reply, _)| reply)
     }
 }

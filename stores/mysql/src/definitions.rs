@@ -118,7 +118,7 @@ impl DefinedRows {
     }
 
     /// What is under each of these keys, by one statement.
-    pub(crate) async fn several(
+    pub(crate) async fn definitions_at(
         &self,
         owner: &str,
         keys: &[Vec<u8>],

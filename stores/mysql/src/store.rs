@@ -174,7 +174,7 @@ impl Store for MysqlStore {
         let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
         let keys: Vec<_> = keys.iter().map(|key| key.to_vec()).collect();
         let driver = &self.shared.driver;
-        driver.later(async move { defined.several(&owner, &keys).await })
+        driver.later(async move { defined.definitions_at(&owner, &keys).await })
     }
 
     fn definitions_page(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, PollingLine, Waiting};
 use tidegate_store::core::Timestamp;
-use tidegate_store::optimistic::{BatchProgress, Clock, KnownRevisions, OwnedKeyCommand};
+use tidegate_store::optimistic::{Clock, KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
     Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
     OwnedListing, Page, StoreError, StoreFuture, Table, Usage,
@@ -63,7 +63,7 @@ impl Commands for Inner {
         }
         let own = Arc::clone(self);
         let driver = &self.shared.driver;
-        driver.later(async move { own.execute_alone(request).await })
+        driver.later(async move { own.execute_alone(&request).await })
     }
 
     async fn decide(
@@ -140,8 +140,6 @@ impl Commands for Inner {
 }
 
 impl DecidesGroups for Inner {
-    type Request = OwnedKeyCommand;
-
     /// The second waits for the root's row at the server.
     const MOST_UNDER_WAY: usize = 2;
 
@@ -150,20 +148,7 @@ impl DecidesGroups for Inner {
     }
 
     fn fit(&self, one: &OwnedKeyCommand, other: &OwnedKeyCommand) -> bool {
-        Arc::ptr_eq(&one.plan, &other.plan)
-            && (self.shared.clock == Clock::Server || one.now == other.now)
-    }
-
-    async fn decide_first(
-        self: &Arc<Self>,
-        requests: &[OwnedKeyCommand],
-        progress: &mut BatchProgress,
-    ) -> Result<Vec<Answer>, StoreError> {
-        self.try_together(requests, progress).await
-    }
-
-    async fn decide_one(self: &Arc<Self>, request: &OwnedKeyCommand) -> Answer {
-        self.execute_alone(request.clone()).await
+        one.fits(other, self.shared.clock)
     }
 }
 

@@ -66,7 +66,7 @@ fn of_root_alone<C: Commands>(
 
 /// What the others of `count` are told, once the work has come to `decided`; `None`: it has not
 /// in time.
-pub(crate) fn complete(
+fn complete(
     answers: &mut Vec<Answer>,
     count: usize,
     decided: Option<Result<(), StoreError>>,

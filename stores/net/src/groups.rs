@@ -14,24 +14,22 @@ use tidegate_store::{Answer, StoreError, StoreFuture};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::breaker::no_news;
+use crate::breaker::ignored;
 use crate::driver::{Driver, closed, too_late};
+use crate::together::DecidesTogether;
 
 /// So many commands one group has at most.
 const LARGEST: usize = 128;
 
-/// A command waits for such a part of the deadline for others: the rest is for what the store waits
-/// for itself.
-const PATIENCE: u32 = 4;
+/// A command is queued for this part of the deadline at most, a quarter: the rest is for what the store
+/// waits for itself.
+const QUEUE_PART: u32 = 4;
 
 /// So many commands of one root wait at most.
 const MOST_WAITING: usize = 16_384;
 
-/// What a store does of a group of commands of one root.
-pub trait DecidesGroups: Send + Sync + Sized + 'static {
-    /// A command that outlives its call.
-    type Request: Send + Sync + 'static;
-
+/// What a store does of groups of commands of one root.
+pub trait DecidesGroups: DecidesTogether {
     /// So many groups of one root are under way at once: more than one where the next may be on
     /// its way while the store is still busy with the one before.
     const MOST_UNDER_WAY: usize;
@@ -39,23 +37,8 @@ pub trait DecidesGroups: Send + Sync + Sized + 'static {
     /// Those of its table.
     fn groups(&self) -> &Arc<Groups<Self::Request>>;
 
-    /// Whether both may be decided by one plan, at one instant.
+    /// Whether both may be decided by one plan, in one step.
     fn fit(&self, one: &Self::Request, other: &Self::Request) -> bool;
-
-    /// The answers to the first of `requests`, in their order, decided together in one step; none if
-    /// the first is to be executed by itself.
-    ///
-    /// # Errors
-    /// What keeps them from being answered.
-    fn decide_first(
-        self: &Arc<Self>,
-        requests: &[Self::Request],
-        progress: &mut BatchProgress,
-    ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send;
-
-    /// Executes one by itself.
-    fn decide_one(self: &Arc<Self>, request: &Self::Request)
-    -> impl Future<Output = Answer> + Send;
 }
 
 /// The roots of a table of which commands are under way, and those commands that wait for them.
@@ -72,18 +55,18 @@ impl<R> Default for Groups<R> {
 #[derive(Debug)]
 struct OfRoot<R> {
     under_way: usize,
-    waiting: VecDeque<Waiting<R>>,
+    waiting: VecDeque<Queued<R>>,
 }
 
 #[derive(Debug)]
-struct Waiting<R> {
+struct Queued<R> {
     request: R,
     since: Instant,
     tell: oneshot::Sender<Told>,
 }
 
-/// An answer, and whether it is no news of the store, if it is an error: that was not asked, or another of
-/// the same step was told before.
+/// An answer; and whether a breaker ignores it if it is an error, since the store was not asked, or another
+/// of the same step was told before.
 type Told = (Answer, bool);
 
 /// One of the groups of a root that are under way. When it is dropped, another may be.
@@ -102,7 +85,7 @@ pub fn send_in_group<S: DecidesGroups>(
     request: S::Request,
 ) -> StoreFuture {
     let (tell, told) = oneshot::channel();
-    let new = Waiting {
+    let new = Queued {
         request,
         since: Instant::now(),
         tell,
@@ -117,9 +100,9 @@ pub fn send_in_group<S: DecidesGroups>(
         }
     }
     StoreFuture::new(async move {
-        let (answer, is_no_news) = told.await.unwrap_or_else(|_| (Err(closed()), false));
-        if is_no_news {
-            no_news::note();
+        let (answer, is_ignored) = told.await.unwrap_or_else(|_| (Err(closed()), false));
+        if is_ignored {
+            ignored::mark();
         }
         answer
     })
@@ -130,7 +113,7 @@ async fn decide_all<S: DecidesGroups>(
     store: Arc<S>,
     deadline: Duration,
     mut under_way: UnderWay<S::Request>,
-    first: Waiting<S::Request>,
+    first: Queued<S::Request>,
 ) {
     let mut group = vec![first];
     loop {
@@ -146,7 +129,7 @@ async fn decide_all<S: DecidesGroups>(
 /// while it is not too late for it.
 async fn decide<S: DecidesGroups>(
     store: &Arc<S>,
-    group: Vec<Waiting<S::Request>>,
+    group: Vec<Queued<S::Request>>,
     deadline: Duration,
 ) {
     let (mut callers, mut arrivals) = (VecDeque::new(), VecDeque::new());
@@ -159,19 +142,19 @@ async fn decide<S: DecidesGroups>(
     let (mut progress, mut are_alone) = (BatchProgress::default(), false);
     while let Some(arrival) = arrivals.front().copied() {
         let left = &requests[requests.len() - arrivals.len()..];
-        let is_late = arrival.elapsed() > deadline / PATIENCE;
+        let is_late = arrival.elapsed() > deadline / QUEUE_PART;
         let answers = if is_late {
             vec![Err(too_late_for_others())]
         } else if are_alone || left.len() == 1 || progress.is_next_alone() {
-            vec![in_time(store.decide_one(&left[0]), arrival, deadline).await]
+            vec![in_time(store.execute_alone(&left[0]), arrival, deadline).await]
         } else {
-            let step = store.decide_first(left, &mut progress);
+            let step = store.try_together(left, &mut progress);
             match in_time(step, arrival, deadline).await {
                 Ok(answers) if answers.is_empty() => {
-                    vec![in_time(store.decide_one(&left[0]), arrival, deadline).await]
+                    vec![in_time(store.execute_alone(&left[0]), arrival, deadline).await]
                 }
                 Ok(answers) => answers,
-                // What is not known of one of them is not known of any.
+                // The step failed for all of them.
                 Err(error @ (StoreError::Unavailable(_) | StoreError::Busy(_))) => {
                     vec![Err(error); left.len()]
                 }
@@ -182,13 +165,13 @@ async fn decide<S: DecidesGroups>(
                 }
             }
         };
-        let mut is_no_news = is_late;
+        let mut is_ignored = is_late;
         for answer in answers {
             arrivals.pop_front();
             // Nobody may wait for it any more.
             let caller = callers.pop_front();
-            let told = caller.is_some_and(|caller| caller.send((answer, is_no_news)).is_ok());
-            is_no_news |= told;
+            let told = caller.is_some_and(|caller| caller.send((answer, is_ignored)).is_ok());
+            is_ignored |= told;
         }
     }
 }
@@ -206,15 +189,15 @@ async fn in_time<T>(
 /// What became of a command that came.
 enum Entered<R> {
     /// It is the first of a group.
-    First(UnderWay<R>, Waiting<R>),
+    First(UnderWay<R>, Queued<R>),
     /// It waits for those that are under way.
     Waits,
     /// Too many wait.
-    Full(Waiting<R>),
+    Full(Queued<R>),
 }
 
 impl<R> Groups<R> {
-    fn enter(self: &Arc<Self>, root: &[u8], new: Waiting<R>, most_under_way: usize) -> Entered<R> {
+    fn enter(self: &Arc<Self>, root: &[u8], new: Queued<R>, most_under_way: usize) -> Entered<R> {
         let mut roots = self.0.lock();
         match roots.get_mut(root) {
             Some(of_root) if of_root.under_way >= most_under_way => {
@@ -244,24 +227,24 @@ impl<R> Groups<R> {
 
 impl<R> UnderWay<R> {
     /// The next that wait, as many as fit the first of them; `None`, and it has ended, if none do.
-    /// One that has waited for [`PATIENCE`] is told so, and is not decided.
+    /// One that was queued for too long is told so, and is not decided.
     fn next(
         mut self,
         fit: impl Fn(&R, &R) -> bool,
         deadline: Duration,
-    ) -> Option<(Self, Vec<Waiting<R>>)> {
+    ) -> Option<(Self, Vec<Queued<R>>)> {
         let groups = Arc::clone(&self.groups);
         let mut roots = groups.0.lock();
-        let mut group: Vec<Waiting<R>> = Vec::new();
+        let mut group: Vec<Queued<R>> = Vec::new();
         if let Some(of_root) = roots.get_mut(&self.root) {
-            let is_next = |group: &[Waiting<R>], next: &Waiting<R>| {
+            let is_next = |group: &[Queued<R>], next: &Queued<R>| {
                 let first = group.first();
                 group.len() < LARGEST
                     && first.is_none_or(|first| fit(&first.request, &next.request))
             };
             let waiting = &mut of_root.waiting;
             while let Some(next) = waiting.pop_front_if(|next| is_next(&group, next)) {
-                if next.since.elapsed() > deadline / PATIENCE {
+                if next.since.elapsed() > deadline / QUEUE_PART {
                     let _ = next.tell.send((Err(too_late_for_others()), true));
                 } else {
                     group.push(next);
@@ -300,12 +283,16 @@ impl<R> Drop for UnderWay<R> {
 }
 
 fn too_late_for_others() -> StoreError {
-    StoreError::Busy("other commands for the same key are not answered in time".to_owned())
+    StoreError::Busy(
+        "other commands of the same root (the key's first segment) are not answered in time; this one was \
+         not sent"
+            .to_owned(),
+    )
 }
 
 fn too_many() -> StoreError {
     StoreError::Busy(format!(
-        "{MOST_WAITING} commands for the same key wait; this one was not sent"
+        "{MOST_WAITING} commands of the same root (the key's first segment) wait; this one was not sent"
     ))
 }
 
@@ -347,8 +334,6 @@ mod tests {
     }
 
     impl DecidesGroups for Gate {
-        type Request = &'static str;
-
         const MOST_UNDER_WAY: usize = 1;
 
         fn groups(&self) -> &Arc<Groups<&'static str>> {
@@ -358,8 +343,12 @@ mod tests {
         fn fit(&self, one: &&'static str, other: &&'static str) -> bool {
             one.len() == other.len()
         }
+    }
 
-        async fn decide_first(
+    impl DecidesTogether for Gate {
+        type Request = &'static str;
+
+        async fn try_together(
             self: &Arc<Self>,
             requests: &[&'static str],
             _: &mut BatchProgress,
@@ -373,7 +362,7 @@ mod tests {
             }
         }
 
-        async fn decide_one(self: &Arc<Self>, request: &&'static str) -> Answer {
+        async fn execute_alone(self: &Arc<Self>, request: &&'static str) -> Answer {
             self.pass(&[*request]).await;
             match *request {
                 "large" => Err(StoreError::Full("too large".to_owned())),
@@ -475,8 +464,8 @@ mod tests {
         let entered: Vec<_> = asked.into_iter().map(enter).collect();
         let mut answers = Vec::new();
         for (entry, later) in entered {
-            let (answer, is_no_news) = no_news::told(later).await;
-            end(entry, &answer, is_no_news);
+            let (answer, is_ignored) = ignored::answer_of(later).await;
+            end(entry, &answer, is_ignored);
             answers.push(answer);
         }
         answers

@@ -53,6 +53,6 @@ pub use notifier::{Notifier, Subscription, Wakeup};
 pub use once::Once;
 pub use shares::{Share, Shares};
 pub use single_bucket::SingleBucket;
-pub use together::{DecidesTogether, decide_batch, decide_together};
+pub use together::{DecidesTogether, decide_batch};
 pub use underway::{Finish, Tasks};
 pub use usage::ExpirySweep;

@@ -6,20 +6,26 @@ use std::sync::Arc;
 use tidegate_store::optimistic::{BatchProgress, OwnedKeyCommand};
 use tidegate_store::{Answer, Op, OwnedCommand, StoreError};
 
-/// What a store does of a batch of one root.
-pub trait DecidesTogether: Send + Sync + Sized {
-    /// The answers to the first of `requests`, decided together; none if the first is to be
-    /// executed by itself.
+/// What a store does of several commands of one root.
+pub trait DecidesTogether: Send + Sync + Sized + 'static {
+    /// A command that outlives its call.
+    type Request: Send + Sync + 'static;
+
+    /// The answers to the first of `requests`, in their order, decided together in one step; none if the
+    /// first is to be executed by itself.
+    ///
+    /// # Errors
+    /// What keeps them from being answered.
     fn try_together(
         self: &Arc<Self>,
-        requests: &[OwnedKeyCommand],
+        requests: &[Self::Request],
         progress: &mut BatchProgress,
     ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send;
 
     /// Executes one by itself.
     fn execute_alone(
         self: &Arc<Self>,
-        request: OwnedKeyCommand,
+        request: &Self::Request,
     ) -> impl Future<Output = Answer> + Send;
 }
 
@@ -27,7 +33,7 @@ pub trait DecidesTogether: Send + Sync + Sized {
 ///
 /// # Errors
 /// What keeps all from being answered that are not yet: their answer.
-pub async fn decide_batch<S: DecidesTogether>(
+pub async fn decide_batch<S: DecidesTogether<Request = OwnedKeyCommand>>(
     store: &Arc<S>,
     batch: &OwnedCommand,
     answers: &mut Vec<Answer>,
@@ -39,18 +45,6 @@ pub async fn decide_batch<S: DecidesTogether>(
             .collect(),
         _ => Vec::new(),
     });
-    decide_together(store, &requests, answers).await
-}
-
-/// The same of `requests`, which are of one root and by one plan.
-///
-/// # Errors
-/// Those of [`decide_batch`].
-pub async fn decide_together<S: DecidesTogether>(
-    store: &Arc<S>,
-    requests: &[OwnedKeyCommand],
-    answers: &mut Vec<Answer>,
-) -> Result<(), StoreError> {
     let mut progress = BatchProgress::default();
     while let Some(next) = requests.get(answers.len()) {
         let left = &requests[answers.len()..];
@@ -59,7 +53,7 @@ pub async fn decide_together<S: DecidesTogether>(
             false => store.try_together(left, &mut progress).await?,
         };
         if told.is_empty() {
-            let alone = store.execute_alone(next.clone()).await;
+            let alone = store.execute_alone(next).await;
             if let Err(error @ StoreError::Unavailable(_)) = alone {
                 return Err(error);
             }

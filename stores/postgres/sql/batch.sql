@@ -1,7 +1,6 @@
--- Several commands of one root as one statement: each as it would be by itself, in order and at
--- one instant. What is decided, and how, is for those who decide one (`tidegate.decide`, and the
--- fast paths of plain.sql); this goes through them, with the root's row locked if p_locks says so:
--- then nobody else decides there in between; else each has an instant of its own, as by itself.
+-- Several commands of one root as one statement: each as it would be by itself, in order. What is decided, and how, is for those who decide one (`tidegate.decide`, and the
+-- fast paths of plain.sql); this goes through them, with the root's row locked if p_locks_root
+-- says so: then nobody else decides there in between, and all are decided at one instant.
 
 -- One command of a batch, with p_now as the instant that decides (verbs.sql).
 -- Ways: 0 decide, 1 take_plain, 2 take_set, 3 end_set. p_limits are those of plain.sql, p_keep is
@@ -57,19 +56,19 @@ CREATE FUNCTION tidegate.batch(
   p_ends text[], p_rules text[], p_own text[], p_verbs integer[], p_amounts text[],
   p_details integer[], p_ids text[], p_untils bigint[], p_idempotency bytea[],
   p_endings integer[], p_used text[], p_remember boolean[], p_names text[], p_usage bigint,
-  p_locks boolean)
+  p_locks_root boolean)
 RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
   v record;
   v_at bigint := p_now;
   -- Null: the instant that is given decides, by whomever's clock.
-  v_caller boolean := CASE WHEN p_locks THEN nullif(p_caller, false) ELSE p_caller END;
+  v_caller boolean := CASE WHEN p_locks_root THEN nullif(p_caller, false) ELSE p_caller END;
   v_sync text := current_setting('synchronous_commit');
   v_waits_for_disk boolean := false;
   v_reply text;
   v_replies text[];
 BEGIN
-  IF p_locks THEN
+  IF p_locks_root THEN
     PERFORM FROM tidegate.rows WHERE tab = p_tab AND key = tidegate.short(p_root) FOR UPDATE;
   END IF;
   IF NOT p_caller THEN v_at := coalesce(p_at, tidegate.clock()); END IF;
@@ -85,8 +84,8 @@ BEGIN
       CASE WHEN p_caller THEN v.until ELSE tidegate.later(v.until, v_at::numeric - p_now) END,
       v.idempotency, v.ending, v.used, v.remember, p_names, p_usage);
     v_replies := v_replies || v_reply;
-    -- One that changes nothing says that no disk is waited for, or is refused by a plain row: that
-    -- holds if none does.
+    -- The commit waits for the disk unless each of them has switched that off, or is a refusal by a
+    -- plain row ('-...').
     IF current_setting('synchronous_commit') = v_sync THEN
       v_waits_for_disk := v_waits_for_disk OR v_reply IS NULL OR v_reply NOT LIKE '-%';
     ELSE

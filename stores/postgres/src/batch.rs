@@ -1,5 +1,5 @@
-//! A batch of one root: so many commands as one statement (`sql/batch.sql`), in their order and at
-//! one instant, each on its own shortest way.
+//! Several commands of one root as one statement (`sql/batch.sql`), in their order, each on its own
+//! shortest way: those of a batch at one instant, those of a group each at its own.
 
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::moved;
@@ -66,17 +66,18 @@ impl Inner {
     }
 
     /// The answers to the first of them by one statement, and its instant; `at` is that of those before
-    /// them. `is_locked`: nobody else decides at the root in between.
+    /// them. `locks_root`: nobody else
+    /// decides at the root in between, and all are decided at one instant.
     pub(crate) async fn by_one_statement(
         &self,
         requests: &[Request],
         at: Option<i64>,
-        is_locked: bool,
+        locks_root: bool,
     ) -> Result<(i64, Vec<Answer>), StoreError> {
         let first = requests.first().ok_or_else(|| garbled("no request"))?;
         let plan = self.plan_of(first).await?;
         let chunk = &requests[..requests.len().min(MOST_AT_ONCE)];
-        let (instant, replies) = self.calls.batch(&plan, chunk, (at, is_locked)).await?;
+        let (instant, replies) = self.calls.batch(&plan, chunk, (at, locks_root)).await?;
         if replies.is_empty() {
             return Err(garbled("no replies"));
         }
@@ -124,7 +125,7 @@ impl Calls {
         &self,
         plan: &Compiled,
         requests: &[Request],
-        (at, is_locked): (Option<i64>, bool),
+        (at, locks_root): (Option<i64>, bool),
     ) -> Result<(i64, Vec<Option<String>>), StoreError> {
         let first = requests.first().ok_or_else(|| garbled("no request"))?;
         let _share = self.link.share(self.tab, first.root()).await?;
@@ -162,7 +163,7 @@ impl Calls {
             &columns.remember,
             &names,
             &usage,
-            &is_locked,
+            &locks_root,
         ];
         let rows = self.link.query(BATCH, &arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no row"))?;

@@ -26,7 +26,7 @@ pub(crate) struct DefinedRows {
 
 impl DefinedRows {
     /// What is under each of these keys, by one statement.
-    pub(crate) async fn several(
+    pub(crate) async fn definitions_at(
         &self,
         owner: &str,
         keys: &[Vec<u8>],

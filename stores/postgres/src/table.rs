@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
 use tidegate_net::{
-    Changes, Commands, DecidesGroups, Driver, Finish, Groups, begin, in_order, send_in_group,
+    Changes, Commands, DecidesGroups, DecidesTogether, Driver, Finish, Groups, begin, in_order,
+    send_in_group,
 };
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::BatchProgress;
@@ -143,8 +144,6 @@ impl Commands for Inner {
 }
 
 impl DecidesGroups for Inner {
-    type Request = Request;
-
     /// The second waits for the root's row at the server.
     const MOST_UNDER_WAY: usize = 2;
 
@@ -157,8 +156,12 @@ impl DecidesGroups for Inner {
             && one.calendars == other.calendars
             && (self.calls.clock == Clock::Server || one.now == other.now)
     }
+}
 
-    async fn decide_first(
+impl DecidesTogether for Inner {
+    type Request = Request;
+
+    async fn try_together(
         self: &Arc<Self>,
         requests: &[Request],
         _: &mut BatchProgress,
@@ -167,7 +170,7 @@ impl DecidesGroups for Inner {
         Ok(answers)
     }
 
-    async fn decide_one(self: &Arc<Self>, request: &Request) -> tidegate_store::Answer {
+    async fn execute_alone(self: &Arc<Self>, request: &Request) -> tidegate_store::Answer {
         self.execute(request).await
     }
 }

@@ -3,7 +3,7 @@
 local usage = {
   -- The marks of what a lease has taken that is counted, on the only level that there is: twice that.
   ON_FIRST_LEVEL = 2,
-  -- So few records of a root are in no order: it takes as much memory as they do, and is soon made.
+  -- Up to so many records of a root are in no order: it takes as much memory as they do, and is soon made.
   MOST_UNORDERED = 64,
 }
 
@@ -11,6 +11,8 @@ do
 local HOUR = 3600000000
 local MOST_USED = '9223372036854775807'
 local MOST_DROPPED = 32
+-- Of so many records without an order one looks for what is over.
+local SWEEP = 8
 
 function usage.hour_of(at)
   return math.max(math.floor(at / HOUR), 0)
@@ -41,12 +43,19 @@ function usage.order_all(records, order)
   if left > 0 then redis.call('PEXPIRE', order, string.format('%.0f', left)) end
 end
 
--- The latest hour of which there is a record, without an order: one of `hour` is there.
-local function latest_hour(records, hour, now)
-  if hour >= usage.hour_of(now) then return hour end
+-- Drops what is over of records without an order, one of which is of `hour`, and answers the latest hour
+-- of the others.
+local function sweep(records, hour, keep, now)
+  local over = {}
   for _, field in ipairs(redis.call('HKEYS', records)) do
-    if field ~= '' then hour = math.max(hour, (struct.unpack('>I4', field))) end
+    local its = field ~= '' and struct.unpack('>I4', field) or hour
+    if usage.over_at(its, keep) > now then
+      hour = math.max(hour, its)
+    else
+      over[#over + 1] = field
+    end
   end
+  if over[1] then redis.call('HDEL', records, unpack(over)) end
   return hour
 end
 
@@ -58,7 +67,7 @@ local function expire(keys, hour, keep, is_callers)
 end
 
 -- There are new records, of these fields, the latest of that hour: has all of them kept for as long as
--- the last, and where they are in order, drops some of what is over.
+-- the last, and drops some of what is over.
 function usage.keep(records, order, new, hour, keep, now, is_callers)
   if redis.call('HSET', records, '', string.format('%.0f', keep)) == 1 then
     -- They are the first: nothing is over, the last is the only one, and an order is of those before.
@@ -68,14 +77,16 @@ function usage.keep(records, order, new, hour, keep, now, is_callers)
   local count, ordered = redis.call('HLEN', records) - 1, redis.call('ZCARD', order)
   if ordered > 0 then
     for _, field in ipairs(new) do ordered = ordered + redis.call('ZADD', order, '0', field) end
-    -- An older server, or one that was full, has left some out, or in.
+    -- The two keys differ: an older program wrote, or the server was full and dropped one.
     if ordered ~= count then
       redis.call('DEL', order)
       ordered = 0
     end
   end
   if ordered == 0 and count <= usage.MOST_UNORDERED then
-    return expire({ records }, latest_hour(records, hour, now), keep, is_callers)
+    -- One of the present hour is the latest.
+    if count % SWEEP == 0 or hour < usage.hour_of(now) then hour = sweep(records, hour, keep, now) end
+    return expire({ records }, hour, keep, is_callers)
   elseif ordered == 0 then
     usage.order_all(records, order)
   end

@@ -209,30 +209,56 @@ fn few_records_of_a_root_are_in_no_order_and_many_are() {
     assert!(left > 0, "it stays for good");
 }
 
+/// What `lua/hours.lua` does, by a clock that is told: `now`, in the hour `hour`, with `keep` of an hour.
+/// `add(of, at)` adds to the record of an hour at an instant.
+fn told(server: &RedisServer, script: &str) -> Vec<i64> {
+    let script = [
+        "local NEVER = 9007199254740992\n",
+        include_str!("../lua/hours.lua"),
+        "local HOUR = 3600000000
+         local now = redis.call('TIME')[1] * 1000000
+         local hour, keep = usage.hour_of(now), HOUR
+         local function add(of, at)
+           local field = struct.pack('>I4', of) .. 'key and limit'
+           local is_new = usage.add(KEYS[1], field, 5)
+           if is_new then usage.keep(KEYS[1], KEYS[2], { field }, of, keep, at, false) end
+         end\n",
+        script,
+    ];
+    ask(
+        &mut connect(server),
+        &["EVAL", &script.concat(), "2", "u", "h"],
+    )
+}
+
 /// A lease of an hour ago that is settled notes more in that hour, which is over before the others.
 #[test]
 fn records_are_kept_for_as_long_as_the_last_of_them_though_an_earlier_one_is_new() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let hours = [
-        "local NEVER = 9007199254740992\n",
-        include_str!("../lua/hours.lua"),
-        "local now = redis.call('TIME')[1] * 1000000
-         local hour, keep = usage.hour_of(now), 3600000000
-         for _, of in ipairs({ hour + 2, hour }) do
-           local field = struct.pack('>I4', of) .. 'key and limit'
-           local is_new = usage.add(KEYS[1], field, 5)
-           if is_new then usage.keep(KEYS[1], KEYS[2], { field }, of, keep, now + 2 * 3600000000, false) end
-         end
-         return { redis.call('HLEN', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]), (hour + 4) * 3600000 }",
-    ]
-    .concat();
-    let told: Vec<i64> = ask(&mut connect(&server), &["EVAL", &hours, "2", "u", "h"]);
-    let [records, until, over_at] = told[..] else {
-        panic!("{told:?}");
+    let script = "add(hour + 2, now + 2 * HOUR)
+        add(hour + 1, now + 2 * HOUR)
+        return { redis.call('HLEN', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]), (hour + 4) * 3600000 }";
+    let [records, until, over_at] = told(&server, script)[..] else {
+        panic!("three numbers");
     };
     assert_eq!((records, until), (3, over_at));
+}
+
+/// Those that are over stayed for as long as there were few.
+#[test]
+fn few_records_that_are_over_are_dropped_too() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let script = "local most = 0
+        for i = 0, 99 do
+          add(hour + i, now + i * HOUR)
+          most = math.max(most, redis.call('HLEN', KEYS[1]))
+        end
+        return { most, redis.call('EXISTS', KEYS[2]) }";
+    assert_eq!(told(&server, script), [8, 0]);
 }
 
 /// An order that a server had kept without its records, or an older program had begun, was taken for that

@@ -20,7 +20,7 @@ fn at(store: &dyn Store, owner: &str, key: &[u8]) -> Option<Definition> {
 }
 
 /// The same under several keys at once.
-fn at_each(store: &dyn Store, owner: &str, keys: &[&[u8]]) -> Vec<Option<Definition>> {
+fn definitions_at(store: &dyn Store, owner: &str, keys: &[&[u8]]) -> Vec<Option<Definition>> {
     wait_for(store.definitions_at(owner, keys)).expect("an answer")
 }
 
@@ -46,7 +46,7 @@ pub(super) fn a_definition_is_read_by_itself_with_the_version_of_its_last_change
     let keys: [&[u8]; 4] = [&long, b"none", b"k", &long];
     let long_one = known(&long, b"", other);
     assert_eq!(
-        at_each(&*store, &owner, &keys),
+        definitions_at(&*store, &owner, &keys),
         [
             long_one.clone(),
             None,
@@ -54,7 +54,7 @@ pub(super) fn a_definition_is_read_by_itself_with_the_version_of_its_last_change
             long_one
         ]
     );
-    assert_eq!(at_each(&*store, &owner, &[]), []);
+    assert_eq!(definitions_at(&*store, &owner, &[]), []);
     assert_eq!(at(&*store, &owner, &long), known(&long, b"", other));
     // Who follows is told the same versions.
     for newer_than in [0, first] {

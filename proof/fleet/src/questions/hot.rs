@@ -12,9 +12,9 @@ use crate::talk::{Call, Client, PROTOCOLS, Protocol, Verb, Word, used_of};
 /// See the [module](self).
 pub const QUESTION: Question = Question {
     name: "hot",
-    holds: "32 clients, half of them at each server, ask one key at once: checks, and leases that are\n\
-            settled for all that they took or given back. What is admitted is what there is, to the unit, and\n\
-            each answer is its asker's own.",
+    holds: "32 clients, half of them at each server, check one key at once, and settle or cancel leases of\n\
+            it: exactly what the limits have is admitted, and counted as used, and each lease that was granted\n\
+            can be ended.",
     rows,
     concerns: |_: &Store, _| true,
     ask,

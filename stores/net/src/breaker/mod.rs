@@ -13,13 +13,13 @@
 //! | [`CircuitBreaker`] | when a store is asked, and when it is not |
 //! | `circuit` | its states, without clock or lock |
 //! | [`BreakerStore`] | the store around a store |
-//! | `no_news` | answers that say nothing of the store |
+//! | `ignored` | errors that say nothing of the store |
 //!
 //! What is answered meanwhile is the policy's failure mode, and not decided here.
 //! The pattern is that of M. Nygard, *Release It!*, chapter 5.
 
 mod circuit;
-pub(crate) mod no_news;
+pub(crate) mod ignored;
 mod settings;
 mod shared;
 mod store;

@@ -139,7 +139,7 @@ impl Entry {
     }
 
     /// What came of it says nothing of the store.
-    pub(crate) fn leave(mut self) {
+    pub(crate) fn ignore(mut self) {
         if let Some(place) = self.place.take() {
             self.breaker.circuit.lock().given_up(place);
         }

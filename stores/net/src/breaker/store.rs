@@ -9,7 +9,7 @@ use tidegate_store::{
     Event, Execution, Follower, Out, Page, Plan, Reply, Store, StoreError, StoreFuture, Table,
 };
 
-use super::no_news;
+use super::ignored;
 use super::shared::{CircuitBreaker, Entry};
 
 /// A store that asks another, for as long as that one answers.
@@ -127,10 +127,10 @@ fn outage(answer: &Answer) -> Option<&str> {
     }
 }
 
-/// What became of an entry. An error that is no news says nothing.
-pub(crate) fn end(entry: Entry, answer: &Answer, is_no_news: bool) {
+/// Ends an entry by its answer.
+pub(crate) fn end(entry: Entry, answer: &Answer, is_ignored: bool) {
     match answer {
-        Err(_) if is_no_news => entry.leave(),
+        Err(_) if is_ignored => entry.ignore(),
         answer => entry.end(outage(answer)),
     }
 }
@@ -154,8 +154,8 @@ impl Table for BreakerTable {
         }
         execution.map(|later| {
             StoreFuture::new(async move {
-                let (answer, is_no_news) = no_news::told(later).await;
-                end(entry, &answer, is_no_news);
+                let (answer, is_ignored) = ignored::answer_of(later).await;
+                end(entry, &answer, is_ignored);
                 answer
             })
         })
