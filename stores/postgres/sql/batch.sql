@@ -1,6 +1,7 @@
--- Several commands of one root as one statement: each as it would be by itself, in order. What is decided, and how, is for those who decide one (`tidegate.decide`, and the
--- fast paths of plain.sql); this goes through them, with the root's row locked if p_locks_root
--- says so: then nobody else decides there in between, and all are decided at one instant.
+-- Several commands of one root as one statement: each as it would be by itself, in order. What is
+-- decided, and how, is for those who decide one (`tidegate.decide`, and the fast paths of
+-- plain.sql); this goes through them, with the root's row locked if p_locks_root says so: then nobody
+-- else decides there in between, and all are decided at one instant.
 
 -- One command of a batch, with p_now as the instant that decides (verbs.sql).
 -- Ways: 0 decide, 1 take_plain, 2 take_set, 3 end_set. p_limits are those of plain.sql, p_keep is

@@ -66,8 +66,8 @@ impl Inner {
     }
 
     /// The answers to the first of them by one statement, and its instant; `at` is that of those before
-    /// them. `locks_root`: nobody else
-    /// decides at the root in between, and all are decided at one instant.
+    /// them. `locks_root`: nobody else decides at the root in between, and all are decided at one
+    /// instant.
     pub(crate) async fn by_one_statement(
         &self,
         requests: &[Request],
