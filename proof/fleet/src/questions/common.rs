@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::question::Report;
+use crate::question::{Report, Row};
+use crate::talk::PROTOCOLS;
 
 /// How often something is looked at that tells nobody when it is so.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -26,6 +27,15 @@ pub(super) fn until(
         thread::sleep(GLANCE);
     }
     Ok(())
+}
+
+/// A row of this case for each protocol.
+pub(super) fn in_each_protocol(case: &'static str) -> Vec<Row> {
+    let row = |protocol: &'static str| Row { protocol, case };
+    PROTOCOLS
+        .iter()
+        .map(|protocol| row(protocol.name))
+        .collect()
 }
 
 /// One cell's work.

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_conformance::Paused;
 
-use super::common::expect;
+use super::common::{expect, in_each_protocol};
 use super::paused::{HANGS, Hang, POLICIES, is_itself};
 use crate::house::House;
-use crate::question::{Question, Report, Row};
+use crate::question::{Question, Report};
 use crate::server::Server;
 use crate::stores::Store;
 use crate::talk::{Call, Client, Http, PROTOCOLS, Protocol, Verb, Word};
@@ -26,7 +26,7 @@ pub const QUESTION: Question = Question {
     holds: "While the store stands still, 64 clients ask it every verb, one after the other: each has\n\
             an answer within the deadline, and `/healthz` and a policy on another store answer,\n\
             again and again, before the store goes on.",
-    rows,
+    rows: || in_each_protocol(CASE),
     concerns: |store: &Store, _| store.is_apart(),
     ask,
 };
@@ -57,14 +57,6 @@ pub struct Seen {
     pub health: Vec<Duration>,
     /// Of a check at a server whose store is another.
     pub other: Vec<Duration>,
-}
-
-fn rows() -> Vec<Row> {
-    let row = |protocol: &Protocol| Row {
-        protocol: protocol.name,
-        case: CASE,
-    };
-    PROTOCOLS.iter().map(row).collect()
 }
 
 fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::common::expect;
+use super::common::{expect, in_each_protocol};
 use crate::house::{House, PATIENT, Pair};
-use crate::question::{Question, Report, Row};
+use crate::question::{Question, Report};
 use crate::stores::Store;
 use crate::talk::{Call, Client, PROTOCOLS, Protocol, Verb, Word, used_of};
 
@@ -15,7 +15,7 @@ pub const QUESTION: Question = Question {
     holds: "32 clients, half of them at each server, check one key at once, and settle or cancel leases of\n\
             it: exactly what the limits have is admitted, and counted as used, and each lease that was granted\n\
             can be ended.",
-    rows,
+    rows: || in_each_protocol(CASE),
     concerns: |_: &Store, _| true,
     ask,
 };
@@ -39,14 +39,6 @@ const CLIENTS: usize = 32;
 const CHECKS: usize = 20;
 /// and has so many leases.
 const LEASES: usize = 5;
-
-fn rows() -> Vec<Row> {
-    let row = |protocol: &Protocol| Row {
-        protocol: protocol.name,
-        case: CASE,
-    };
-    PROTOCOLS.iter().map(row).collect()
-}
 
 fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
     let pair = house.pair("hot", POLICIES, PATIENT)?;
