@@ -123,6 +123,15 @@ impl DefinedRows {
         owner: &str,
         keys: &[Vec<u8>],
     ) -> Result<Vec<Option<Definition>>, StoreError> {
+        let read = self.read_at(owner, keys).await;
+        read.map_err(Trouble::told)
+    }
+
+    async fn read_at(
+        &self,
+        owner: &str,
+        keys: &[impl AsRef<[u8]> + Sync],
+    ) -> Result<Vec<Option<Definition>>, Trouble> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -133,26 +142,17 @@ impl DefinedRows {
             marks(keys.len())
         );
         let owner = [names::name(owner.as_bytes())].into_iter();
-        let names: Vec<_> = owner
-            .chain(keys.iter().map(|key| names::name(key)))
-            .collect();
-        let found: Result<Vec<Row>, _> = self.shared.query(&sql, names).await;
-        let found = found.map_err(Trouble::told)?.into_iter().map(definition);
+        let names = keys.iter().map(|key| names::name(key.as_ref()));
+        let names: Vec<_> = owner.chain(names).collect();
+        let found: Vec<Row> = self.shared.query(&sql, names).await?;
+        let found = found.into_iter().map(definition);
         let found: Vec<_> = found.filter(|found| found.value.is_some()).collect();
-        let under = |key: &Vec<u8>| found.iter().find(|found| found.key == *key).cloned();
-        Ok(keys.iter().map(under).collect())
+        let under = |key: &[u8]| found.iter().find(|found| found.key == key).cloned();
+        Ok(keys.iter().map(|key| under(key.as_ref())).collect())
     }
 
     async fn read_one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, Trouble> {
-        let sql = format!(
-            "SELECT COALESCE(whole, name), body, CAST(ends_at - {AT_START} AS SIGNED), version \
-             FROM {}_definitions WHERE owner = ? AND name = ?",
-            self.shared.prefix
-        );
-        let place = (names::name(owner.as_bytes()), names::name(key));
-        let found: Vec<Row> = self.shared.query(&sql, place).await?;
-        let mut found = found.into_iter().map(definition);
-        Ok(found.find(|found| found.value.is_some()))
+        Ok(self.read_at(owner, &[key]).await?.pop().flatten())
     }
 
     async fn read_scan(&self, owner: &str, scan: Scan) -> Result<Vec<Definition>, Trouble> {
