@@ -5,15 +5,12 @@
 
 -- One command of a batch, with p_now as the instant that decides (verbs.sql).
 -- Ways: 0 decide, 1 take_plain, 2 take_set, 3 end_set. p_limits are those of plain.sql, p_keep is
--- for how long an ended lease is remembered, p_weight what the amount of a take_plain weighs,
--- p_names what the limits are called, and p_usage for how long what is used of them is kept (null:
--- it is not counted); lists are in braces. Null for an admitted take of which no more is asked for.
+-- for how long an ended lease is remembered, and p_counted says whether usage is; lists are in braces. Null for an admitted take of which no more is asked for.
 CREATE FUNCTION tidegate.one_of_batch(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_calendars bigint[],
   p_limits bigint[], p_keep numeric, p_way integer, p_key bytea, p_ends text, p_rules text,
   p_own text, p_verb integer, p_amounts text, p_detail integer, p_id text, p_until numeric,
-  p_idempotency bytea, p_ending integer, p_used text, p_remember boolean, p_names text[],
-  p_usage bigint)
+  p_idempotency bytea, p_ending integer, p_used text, p_remember boolean, p_counted boolean)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_patience bigint := CASE WHEN p_caller THEN 0 ELSE 10000000 END;
@@ -21,10 +18,9 @@ DECLARE
 BEGIN
   CASE p_way
     WHEN 1 THEN
-      IF p_usage IS NOT NULL THEN
+      IF p_counted THEN
         RETURN tidegate.take_counted(p_tab, p_revision, p_now, p_caller, p_key, v_amounts[1],
-          p_detail, p_limits[4], p_limits[6], v_amounts[1] * p_limits[5], v_patience, p_names[1],
-          p_usage);
+          p_detail, p_limits[4], p_limits[6], v_amounts[1] * p_limits[5], v_patience);
       END IF;
       IF p_detail = 2 THEN
         RETURN tidegate.take_plain_and_tell(p_tab, p_revision, p_now, p_caller, p_key, v_amounts[1],
@@ -34,11 +30,11 @@ BEGIN
         p_detail, p_limits[4], p_limits[6], v_amounts[1] * p_limits[5], v_patience);
     WHEN 2 THEN
       RETURN tidegate.take_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, v_amounts,
-        p_detail, p_id::numeric, p_until::bigint, p_idempotency, p_names => p_names,
-        p_usage => p_usage, p_least => nullif(p_used::bigint[], '{}'));
+        p_detail, p_id::numeric, p_until::bigint, p_idempotency, p_counted => p_counted,
+        p_least => nullif(p_used::bigint[], '{}'));
     WHEN 3 THEN
       RETURN tidegate.end_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, p_keep,
-        p_id::numeric, p_ending, p_used::bigint[], p_remember, p_names, p_usage);
+        p_id::numeric, p_ending, p_used::bigint[], p_remember, p_counted);
     ELSE
       RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, p_ends::integer[],
         p_rules::numeric[], p_own::boolean[], p_calendars, p_verb, v_amounts, p_detail,
@@ -56,7 +52,7 @@ CREATE FUNCTION tidegate.batch(
   p_calendars bigint[], p_limits bigint[], p_keep numeric, p_ways integer[], p_keys bytea[],
   p_ends text[], p_rules text[], p_own text[], p_verbs integer[], p_amounts text[],
   p_details integer[], p_ids text[], p_untils bigint[], p_idempotency bytea[],
-  p_endings integer[], p_used text[], p_remember boolean[], p_names text[], p_usage bigint,
+  p_endings integer[], p_used text[], p_remember boolean[], p_counted boolean,
   p_locks_root boolean)
 RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
@@ -83,7 +79,7 @@ BEGIN
     v_reply := tidegate.one_of_batch(p_tab, p_revision, v_at, v_caller, p_calendars, p_limits,
       p_keep, v.way, v.key, v.ends, v.rules, v.own, v.verb, v.amounts, v.detail, v.id,
       CASE WHEN p_caller THEN v.until ELSE tidegate.later(v.until, v_at::numeric - p_now) END,
-      v.idempotency, v.ending, v.used, v.remember, p_names, p_usage);
+      v.idempotency, v.ending, v.used, v.remember, p_counted);
     v_replies := v_replies || v_reply;
     -- The commit waits for the disk unless each of them has switched that off, or is a refusal by a
     -- plain row ('-...').

@@ -260,6 +260,7 @@ DECLARE
   v_to_tab integer;
   v_to_key bytea;
   v_root record;
+  v_row tidegate.rows;
   v_done boolean := true;
 BEGIN
   pruned := 0;
@@ -269,13 +270,28 @@ BEGIN
   v_to_tab := coalesce(next_tab, 2147483647);
   v_to_key := coalesce(next_key, '');
   -- For as long as a clock may stand still a row stays.
-  DELETE FROM tidegate.rows WHERE (tab, key) IN (
-    SELECT r.tab, r.key FROM tidegate.rows r
+  FOR v_row IN DELETE FROM tidegate.rows WHERE (tab, key) IN (
+      SELECT r.tab, r.key FROM tidegate.rows r
+      WHERE (r.tab, r.key) > (p_tab, p_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
+        AND tidegate.forget_at(r) < v_now - 10000000 AND r.latest < v_now - 10000000
+        AND r.due = 9223372036854775807 AND r.line_until <= v_now
+      FOR UPDATE SKIP LOCKED)
+    RETURNING *
+  LOOP
+    pruned := pruned + 1;
+    IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_used(v_row, v_now); END IF;
+  END LOOP;
+  -- While it is known what the limits were called.
+  FOR v_row IN
+    SELECT r.* FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
     WHERE (r.tab, r.key) > (p_tab, p_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
-      AND tidegate.forget_at(r) < v_now - 10000000 AND r.latest < v_now - 10000000
-      AND r.due = 9223372036854775807 AND r.line_until <= v_now
-    FOR UPDATE SKIP LOCKED);
-  GET DIAGNOSTICS pruned = ROW_COUNT;
+      AND r.used_hour IS NOT NULL AND r.revision < s.newest
+    FOR UPDATE OF r SKIP LOCKED
+  LOOP
+    PERFORM tidegate.record_used(v_row, v_now);
+    UPDATE tidegate.rows SET used_hour = NULL, used = NULL
+    WHERE tab = v_row.tab AND key = v_row.key;
+  END LOOP;
   FOR v_root IN
     SELECT r.tab, r.key, r.due, s.newest
     FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab

@@ -8,10 +8,9 @@
 -- `tidegate.take_plain`: a take from a set of one bucket, the most frequent command
 -- there is, decided by one UPDATE. Answers null if it is admitted (`take_plain_and_tell`, which is
 -- to tell all, and `take_counted` if p_detail is 2: the level after it); `-` and the level if it
--- is refused; or as `tidegate.decide` does. `take_counted` notes what was used of the limit
--- p_name, which is kept for p_usage after its hour. p_weight is what the amount weighs, p_patience how far the
--- clock may stand behind what was written, and then stands still. Whoever calls it
--- sees to it that p_drain is 1024 at most, and p_now, which decides, between 0 and
+-- is refused; or as `tidegate.decide` does. `take_counted` counts in the row what was used.
+-- p_weight is what the amount weighs, p_patience how far the clock may stand behind what was
+-- written, and then stands still. Whoever calls it sees to it that p_drain is 1024 at most, and p_now, which decides, between 0 and
 -- 2^52; p_caller says whether it is the caller's own.
 --
 -- The clock was read before anybody else's lock is waited for: if `latest` is ahead
@@ -24,75 +23,64 @@ DECLARE
 BEGIN
   FOR v_way IN
     SELECT * FROM (VALUES
-      ('take_plain', '', '', '', 'v_answer', ''),
-      ('take_plain_and_tell', '', 'RETURNING (tat - latest * p_drain)::text INTO v_answer', '',
-        'v_answer', ''),
-      ('take_counted', ', p_name text, p_usage bigint',
-        'RETURNING latest, (tat - latest * p_drain)::text INTO v_at, v_answer',
-        -- A record that is there, and kept for as long, is added to without what a new one needs.
-        'UPDATE tidegate.usage SET amount = amount + p_amount
-    WHERE tab = p_tab AND key = p_key AND hour = v_at / 3600000000 AND name = p_name
-      AND over_at - p_usage = (hour + 1) * 3600000000 AND amount <= 4611686018427387904;
-    IF NOT FOUND THEN
-      PERFORM tidegate.use_plain(p_tab, p_key, p_name, p_usage, p_amount, v_at, v_at, true);
-    END IF;',
-        'CASE WHEN p_detail = 2 THEN v_answer END', ', p_name, p_usage'))
-      AS ways (name, told, returned, noted, answer, passed)
+      ('take_plain', '', '', '', ''),
+      ('take_plain_and_tell', '', '',
+        'RETURNING (tat - latest * p_drain)::text INTO v_answer', ''),
+      ('take_counted',
+        ', used[1] = used[1] + p_amount',
+        'AND used_hour = greatest(latest, p_now) / 3600000000 AND used[1] <= 4611686018427387904',
+        'RETURNING CASE WHEN p_detail = 2 THEN (tat - latest * p_drain)::text END INTO v_answer',
+        ', true'))
+      AS ways (name, counted, in_hour, returned, passed)
   LOOP
     EXECUTE format($text$
 CREATE FUNCTION tidegate.%I(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_amount bigint, p_detail integer, p_drain bigint, p_brim bigint, p_weight bigint,
-  p_patience bigint%s)
+  p_patience bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-  v_at bigint;
   v_answer text;
 BEGIN
   UPDATE tidegate.rows SET
     tat = greatest(tat, p_now * p_drain) + p_weight,
-    latest = greatest(latest, p_now)
+    latest = greatest(latest, p_now)%s
   WHERE tab = p_tab AND key = p_key AND revision = p_revision
     AND tat + p_weight <= p_now * p_drain + p_brim AND latest <= p_now + p_patience
-    AND due > p_now
+    AND due > p_now %s
   %s;
-  IF FOUND THEN
-    %s
-    RETURN %s;
-  END IF;
+  IF FOUND THEN RETURN v_answer; END IF;
   RETURN tidegate.take_slowly(p_tab, p_revision, p_now, p_caller, p_key, p_amount, p_detail,
     p_drain, p_brim, p_weight, p_patience%s);
 END $$;
-    $text$, v_way.name, v_way.told, v_way.returned, v_way.noted, v_way.answer, v_way.passed);
+    $text$, v_way.name, v_way.counted, v_way.in_hour, v_way.returned, v_way.passed);
   END LOOP;
 END $make$;
 
--- Notes that so much more, or less, was used of the limit `p_name` in the hour of `p_at`, if usage is
--- counted. What is over is not noted again. `p_new`: there is likely to be no record yet.
-CREATE FUNCTION tidegate.use_plain(
-  p_tab integer, p_key bytea, p_name text, p_usage bigint, p_amount numeric, p_at bigint,
-  p_now bigint, p_new boolean DEFAULT false)
-RETURNS void LANGUAGE plpgsql AS $$
+-- Begins to count in a row what is used in another hour than it does. Answers whether it was another.
+CREATE FUNCTION tidegate.begin_hour(
+  p_tab integer, p_revision bigint, p_key bytea, p_now bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+  v_row tidegate.rows;
   v_hour integer;
-  v_over_at bigint;
 BEGIN
-  IF p_usage IS NULL OR p_amount = 0 THEN RETURN; END IF;
-  v_hour := tidegate.hour_of(p_at);
-  v_over_at := tidegate.over_at(v_hour, p_usage);
-  IF v_over_at <= p_now THEN RETURN; END IF;
-  IF p_new THEN
-    PERFORM tidegate.note_first_use(p_tab, p_key, p_name, v_hour, v_over_at, p_amount);
-  ELSE
-    PERFORM tidegate.note_use(p_tab, p_key, p_name, v_hour, v_over_at, p_amount);
+  SELECT * INTO v_row FROM tidegate.rows
+  WHERE tab = p_tab AND key = p_key AND revision = p_revision AND tat IS NOT NULL FOR UPDATE;
+  v_hour := tidegate.hour_of(greatest(v_row.latest, p_now));
+  IF NOT FOUND OR (v_row.used_hour = v_hour AND v_row.used[1] <= 4611686018427387904) THEN
+    RETURN false;
   END IF;
+  IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_used(v_row, p_now); END IF;
+  UPDATE tidegate.rows SET used_hour = v_hour, used = '{0}' WHERE tab = p_tab AND key = p_key;
+  RETURN true;
 END $$;
 
 -- A take that the row does not admit at once.
 CREATE FUNCTION tidegate.take_slowly(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_amount bigint, p_detail integer, p_drain bigint, p_brim bigint, p_weight bigint,
-  p_patience bigint, p_name text DEFAULT NULL, p_usage bigint DEFAULT NULL)
+  p_patience bigint, p_counted boolean DEFAULT false)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_tat bigint;
@@ -110,16 +98,19 @@ BEGIN
   END IF;
   -- A key never seen, of a set that is there. (A root that has leases has a row.)
   IF v_plain IS NULL AND length(p_key) < 256 THEN
-    INSERT INTO tidegate.rows (tab, revision, latest, due, followed, tat, drain, key)
+    INSERT INTO tidegate.rows
+      (tab, revision, latest, due, followed, tat, drain, key, used_hour, used)
     SELECT tab, p_revision, p_now, 9223372036854775807, p_revision,
-      p_now * p_drain + p_weight, p_drain, p_key
+      p_now * p_drain + p_weight, p_drain, p_key,
+      CASE WHEN p_counted THEN tidegate.hour_of(p_now) END,
+      CASE WHEN p_counted THEN ARRAY[p_amount] END
     FROM tidegate.sets WHERE tab = p_tab
     ON CONFLICT DO NOTHING;
-    IF FOUND THEN
-      PERFORM tidegate.use_plain(p_tab, p_key, p_name, p_usage, p_amount, p_now, p_now,
-        true);
-      RETURN CASE WHEN p_detail = 2 THEN p_weight::text END;
-    END IF;
+    IF FOUND THEN RETURN CASE WHEN p_detail = 2 THEN p_weight::text END; END IF;
+  END IF;
+  IF v_plain AND p_counted AND tidegate.begin_hour(p_tab, p_revision, p_key, p_now) THEN
+    RETURN tidegate.take_counted(p_tab, p_revision, p_now, p_caller, p_key, p_amount, p_detail,
+      p_drain, p_brim, p_weight, p_patience);
   END IF;
   RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
     '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false, NULL);
@@ -138,8 +129,7 @@ END $$;
 -- are 0, 1 and the capacity of slots. They are 2^61 at most. The key is such as an index
 -- holds it; the rest is as `tidegate.decide` is given it.
 --
--- Where usage is counted, p_names are what the limits are called, and p_usage is for how long it is
--- kept after its hour.
+-- p_counted says whether usage is.
 --
 -- A row is ordinary that this plan wrote, with nothing due. Ended leases are forgotten
 -- many at a time, and not at each command: what is due may be so late (100,000
@@ -313,8 +303,8 @@ CREATE FUNCTION tidegate.take_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint,
   p_idempotency bytea, p_turn numeric DEFAULT NULL, p_channel text DEFAULT NULL,
-  p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0, p_names text[] DEFAULT NULL,
-  p_usage bigint DEFAULT NULL, p_least bigint[] DEFAULT NULL)
+  p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0, p_counted boolean DEFAULT false,
+  p_least bigint[] DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_row_at tid;
@@ -334,12 +324,16 @@ DECLARE
   v_weight bigint;
   v_fence numeric := 0;
   v_shares numeric[] := '{}';
-  v_marks integer := CASE WHEN p_usage IS NULL THEN 0 ELSE 2 END;
+  v_marks integer := CASE WHEN p_counted THEN 2 ELSE 0 END;
+  v_used_hour integer;
+  v_used_by bigint[];
+  v_begins_hour boolean := false;
 BEGIN
   SELECT r.ctid, CASE WHEN p_caller IS FALSE THEN tidegate.clock() ELSE p_now END, r.latest, r.due,
-    r.line_until, r.forget_at, r.states,
+    r.line_until, r.forget_at, r.states, r.used_hour, r.used,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL AND r.retained IS NULL
-  INTO v_row_at, v_now, v_latest, v_due, v_line_until, v_forget_at, v_states, v_is_known
+  INTO v_row_at, v_now, v_latest, v_due, v_line_until, v_forget_at, v_states, v_used_hour,
+    v_used_by, v_is_known
   FROM tidegate.rows r WHERE r.tab = p_tab AND r.key = p_key FOR UPDATE;
   IF (v_is_known AND v_states IS NOT NULL AND v_latest <= v_now AND v_due > v_now - 100000
     AND v_line_until <= v_now AND p_idempotency IS NULL) IS NOT TRUE THEN
@@ -412,11 +406,24 @@ BEGIN
     END IF;
   END LOOP;
 
+  IF p_counted THEN
+    v_begins_hour := v_used_hour IS DISTINCT FROM greatest(v_now / 3600000000, 0)
+      OR 4611686018427387904 < ANY (v_used_by);
+    IF v_begins_hour THEN
+      v_used_hour := greatest(v_now / 3600000000, 0);
+      v_used_by := array_fill(0::bigint, ARRAY[cardinality(p_amounts)]);
+    END IF;
+    FOR i IN 1 .. cardinality(p_amounts) LOOP
+      IF p_limits[6 * i - 5] = 1 THEN v_used_by[i] := v_used_by[i] + v_amounts[i]; END IF;
+    END LOOP;
+  END IF;
   IF v_row_at IS NULL THEN
     -- Of a set that is there. (A root that has leases has a row.)
-    INSERT INTO tidegate.rows (tab, revision, latest, forget_at, due, followed, key, states)
+    INSERT INTO tidegate.rows
+      (tab, revision, latest, forget_at, due, followed, key, states, used_hour, used)
     SELECT tab, p_revision, v_now, coalesce(v_forget_at, -9223372036854775808),
-      CASE WHEN p_id IS NULL THEN v_due ELSE least(v_due, v_until) END, p_revision, p_key, v_states
+      CASE WHEN p_id IS NULL THEN v_due ELSE least(v_due, v_until) END, p_revision, p_key, v_states,
+      v_used_hour, v_used_by
     FROM tidegate.sets WHERE tab = p_tab AND NOT EXISTS (
       SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)
     ON CONFLICT DO NOTHING;
@@ -429,7 +436,7 @@ BEGIN
     VALUES (p_tab, 0, v_until, v_until, p_key, p_id, v_fence, p_key, ARRAY[length(p_key)],
       CASE WHEN p_idempotency IS NOT NULL
         THEN tidegate.idempotency_of(p_key, p_idempotency) END, v_shares, v_now,
-      p_usage IS NOT NULL)
+      p_counted)
     ON CONFLICT (tab, root, id) DO NOTHING;
     v_due := CASE WHEN FOUND THEN least(v_due, v_until) END;
   END IF;
@@ -439,15 +446,13 @@ BEGIN
       p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, p_least);
   END IF;
   IF v_row_at IS NOT NULL THEN
+    IF v_begins_hour THEN
+      PERFORM tidegate.record_used(r, v_now) FROM tidegate.rows r
+      WHERE r.ctid = v_row_at AND r.used_hour IS NOT NULL;
+    END IF;
     UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
-      states = v_states, tat = NULL, drain = NULL
+      states = v_states, tat = NULL, drain = NULL, used_hour = v_used_hour, used = v_used_by
     WHERE ctid = v_row_at;
-  END IF;
-  IF p_usage IS NOT NULL THEN
-    FOR i IN 1 .. cardinality(p_amounts) LOOP
-      CONTINUE WHEN p_limits[6 * i - 5] = 5;
-      PERFORM tidegate.use_plain(p_tab, p_key, p_names[i], p_usage, v_amounts[i], v_now, v_now);
-    END LOOP;
   END IF;
   IF p_detail = 2 OR p_turn IS NOT NULL THEN
     IF p_turn IS NOT NULL AND v_line_until > v_now THEN
@@ -474,7 +479,7 @@ END $$;
 CREATE FUNCTION tidegate.end_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_keep numeric, p_id numeric, p_ending integer, p_used bigint[],
-  p_remember boolean, p_names text[] DEFAULT NULL, p_usage bigint DEFAULT NULL)
+  p_remember boolean, p_counted boolean DEFAULT false)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_row_at tid;
@@ -495,6 +500,8 @@ DECLARE
   v_waits boolean := false;
   v_granted_at bigint;
   v_is_counted boolean;
+  v_used_hour integer;
+  v_used_by bigint[];
   v_more numeric[];
   v_at integer;
   c numeric[];
@@ -504,12 +511,12 @@ BEGIN
   -- before that is not found where it was when it is written.
   SELECT r.ctid, l.ctid, CASE WHEN p_caller IS FALSE THEN tidegate.clock() ELSE p_now END, r.latest,
     r.due, r.line_until, r.states, l.expires_at, l.shares, p_remember OR l.idempotency IS NOT NULL,
-    l.granted_at, l.counted AND p_usage IS NOT NULL,
+    l.granted_at, l.counted AND p_counted, r.used_hour, r.used,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
       AND r.retained IS NULL AND l.stage < 2,
     CASE WHEN l.stage = 0 THEN tidegate.later(l.expires_at, p_keep) ELSE l.due END
   INTO v_row_at, v_lease_at, v_now, v_latest, v_due, v_line_until, v_states, v_until, v_shares,
-    v_remember, v_granted_at, v_is_counted, v_is_known, v_known_until
+    v_remember, v_granted_at, v_is_counted, v_used_hour, v_used_by, v_is_known, v_known_until
   FROM tidegate.rows r, tidegate.leases l
   WHERE r.tab = p_tab AND r.key = p_key
     AND l.tab = p_tab AND l.root = p_key AND l.id = p_id AND l.owner = p_key
@@ -589,14 +596,18 @@ BEGIN
     RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
   END IF;
+  FOR i IN coalesce(array_lower(v_more, 1), 1) .. coalesce(array_upper(v_more, 1), 0) LOOP
+    IF v_used_hour = tidegate.hour_of(v_granted_at) AND abs(v_used_by[i]) <= 4611686018427387904 THEN
+      v_used_by[i] := v_used_by[i] + coalesce(v_more[i], 0);
+    ELSIF v_more[i] IS NOT NULL THEN
+      PERFORM tidegate.use_more(p_tab, p_key, ARRAY[length(p_key)],
+        tidegate.revision(p_tab, p_revision), ARRAY[i, 1, v_granted_at, v_more[i]], v_now);
+    END IF;
+  END LOOP;
   -- A row of which no limit has a state is as never seen.
-  UPDATE tidegate.rows SET latest = v_now, due = v_due, states = v_states,
+  UPDATE tidegate.rows SET latest = v_now, due = v_due, states = v_states, used = v_used_by,
     forget_at = coalesce(v_forget_at, -9223372036854775808)
   WHERE ctid = v_row_at;
-  FOR i IN coalesce(array_lower(v_more, 1), 1) .. coalesce(array_upper(v_more, 1), 0) LOOP
-    CONTINUE WHEN v_more[i] IS NULL;
-    PERFORM tidegate.use_plain(p_tab, p_key, p_names[i], p_usage, v_more[i], v_granted_at, v_now);
-  END LOOP;
   IF v_line_until > v_now THEN PERFORM tidegate.wake(p_tab, p_key, v_now); END IF;
   -- A crash may take back that slots were given back: then they are free at the lease's
   -- expiry. Whoever has them before that waits for the disk himself, and for this with it.

@@ -78,6 +78,10 @@ CREATE TYPE tidegate.carried AS (states tidegate.state[], retained tidegate.reta
 -- `due` and `followed` are a root's: when something is to be done about its leases
 -- next, and up to which revision changes of limits were followed by them. No index
 -- holds anything that changes, so that an update stays in its page.
+--
+-- `used` is what the fast paths (plain.sql) have counted of `used_hour`, by the position of the limit in
+-- the row's revision, and is not in `tidegate.usage` yet: what was used is the sum of both. It goes there
+-- before the hour, the revision or the row does (`tidegate.record_used`). Null if nothing is.
 CREATE TABLE tidegate.rows (
   tab integer NOT NULL,
   revision bigint NOT NULL,
@@ -97,6 +101,8 @@ CREATE TABLE tidegate.rows (
   own tidegate.rule[],
   -- Null where nothing is retained, as in every plain row.
   retained tidegate.retained[],
+  used_hour integer,
+  used bigint[],
   PRIMARY KEY (tab, key)
 ) WITH (fillfactor = 60);
 
@@ -139,8 +145,8 @@ CREATE INDEX leases_session ON tidegate.leases (tab, root, session)
 CREATE INDEX leases_idempotency ON tidegate.leases (tab, idempotency)
   WHERE idempotency IS NOT NULL AND stage = 0;
 
--- What was used of a row and a limit, by its name, in an hour of the epoch; until when it
--- is kept.
+-- What was used of a row and a limit, by its name, in an hour of the epoch, but for what the row says
+-- itself; until when it is kept. Less than nothing, where more is given back of what the row says.
 CREATE TABLE tidegate.usage (
   tab integer NOT NULL,
   hour integer NOT NULL,

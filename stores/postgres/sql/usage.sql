@@ -119,7 +119,7 @@ CREATE FUNCTION tidegate.note_use(
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE tidegate.usage SET over_at = p_over_at,
-    amount = greatest(least(amount + p_amount, 9223372036854775807), 0)
+    amount = greatest(least(amount + p_amount, 9223372036854775807), -9223372036854775807)
   WHERE tab = p_tab AND key = tidegate.short(p_row) AND hour = p_hour AND name = p_limit;
   IF NOT FOUND THEN
     PERFORM tidegate.note_first_use(p_tab, p_row, p_limit, p_hour, p_over_at, p_amount);
@@ -133,9 +133,9 @@ RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO tidegate.usage AS kept (tab, key, long_key, hour, name, amount, over_at)
   VALUES (p_tab, tidegate.short(p_row), CASE WHEN length(p_row) > 255 THEN p_row END, p_hour,
-    p_limit, greatest(p_amount, 0), p_over_at)
+    p_limit, p_amount, p_over_at)
   ON CONFLICT (tab, key, hour, name) DO UPDATE SET over_at = excluded.over_at,
-    amount = greatest(least(kept.amount + p_amount, 9223372036854775807), 0);
+    amount = greatest(least(kept.amount + p_amount, 9223372036854775807), -9223372036854775807);
 END $$;
 
 -- The hour of an instant, and until when what was used in it is kept.
@@ -164,4 +164,23 @@ BEGIN
     PERFORM tidegate.note_use(p_tab, v_name, e.names[p_used[i]::integer], v_hour, v_over_at,
       p_used[i + 3]);
   END LOOP;
+END $$;
+
+-- Puts into the records what a row says that was used, by whoever holds the lock on its root's row. What
+-- is over is not noted again; and nothing, once its revision is forgotten.
+CREATE FUNCTION tidegate.record_used(p_row tidegate.rows, p_now bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  e tidegate.revisions;
+  v_over_at bigint;
+BEGIN
+  SELECT * INTO e FROM tidegate.revisions WHERE tab = p_row.tab AND revision = p_row.revision;
+  v_over_at := tidegate.over_at(p_row.used_hour, e.usage);
+  IF v_over_at > p_now THEN
+    FOR i IN 1 .. cardinality(p_row.used) LOOP
+      CONTINUE WHEN p_row.used[i] = 0;
+      PERFORM tidegate.note_first_use(p_row.tab, coalesce(p_row.long_key, p_row.key), e.names[i],
+        p_row.used_hour, v_over_at, p_row.used[i]);
+    END LOOP;
+  END IF;
 END $$;

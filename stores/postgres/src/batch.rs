@@ -18,7 +18,7 @@ use crate::request::{END, Request};
 const MOST_AT_ONCE: usize = 250;
 
 const BATCH: &str = "SELECT tidegate.batch($1, $2, $3, $4, $5, $6, $7, $8, $9::text::numeric,
-    $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)";
+    $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)";
 
 /// Who decides a command, as `tidegate.one_of_batch` numbers them.
 enum Way {
@@ -136,8 +136,7 @@ impl Calls {
         let (root, now) = (first.root(), first.now.as_micros());
         let limits = plan.plain.as_deref();
         let keep = first.plan.keep().as_micros().to_string();
-        let (names, usage) = plan.usage();
-        let arguments: [Argument<'_>; 26] = [
+        let arguments: [Argument<'_>; 25] = [
             &self.tab,
             &plan.revision,
             &now,
@@ -161,8 +160,7 @@ impl Calls {
             &columns.endings,
             &columns.used,
             &columns.remember,
-            &names,
-            &usage,
+            &plan.counts_usage,
             &locks_root,
         ];
         let rows = self.link.query(BATCH, &arguments).await?;

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_store::core::{Rule, Span};
+use tidegate_store::core::Rule;
 use tidegate_store::{Plan, PlanLimit};
-
-use crate::plan::micros;
 
 /// All numbers of a limit are below it, so that the functions compute with 64 bits.
 const BOUND: u128 = 1 << 61;
@@ -18,16 +16,8 @@ pub(crate) struct Compiled {
     /// What the functions of `sql/plain.sql` are told of the limits, six numbers of each;
     /// `None` unless all of them are plain buckets and slots of one level.
     pub(crate) plain: Option<Arc<[i64]>>,
-    usage: Option<Arc<Usage>>,
-}
-
-/// What they are told where usage is counted.
-#[derive(Debug)]
-struct Usage {
-    /// What the limits are called.
-    names: Vec<String>,
-    /// For how long it is kept, in microseconds.
-    kept: i64,
+    /// Whether usage is counted.
+    pub(crate) counts_usage: bool,
 }
 
 impl Compiled {
@@ -39,26 +29,7 @@ impl Compiled {
         Self {
             revision,
             plain: plain.map(|numbers| numbers.concat().into()),
-            usage: plan.usage().map(|kept| Arc::new(Usage::new(plan, kept))),
-        }
-    }
-
-    /// What the limits are called, and for how long usage is kept, if it is counted.
-    pub(crate) fn usage(&self) -> (Option<&[String]>, Option<i64>) {
-        let usage = self.usage.as_deref();
-        (
-            usage.map(|usage| &*usage.names),
-            usage.map(|usage| usage.kept),
-        )
-    }
-}
-
-impl Usage {
-    fn new(plan: &Plan, kept: Span) -> Self {
-        let names = plan.limits().iter().map(|limit| limit.name.to_string());
-        Self {
-            names: names.collect(),
-            kept: micros(kept),
+            counts_usage: plan.usage().is_some(),
         }
     }
 }

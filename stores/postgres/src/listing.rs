@@ -141,21 +141,52 @@ fn usage_place(place: &[u8]) -> Option<(i32, &str, &[u8])> {
     Some((i32::from_be_bytes(*hour), name, key))
 }
 
+/// The hour of a place behind all that is of a key.
+const END_OF_KEY: i32 = i32::MAX;
+
+/// Records, and what rows have of their own: of one key, hour and limit the sum. Of each $11 are looked
+/// at. What is behind the last row that was is for the next page: there is something with no amount in
+/// place of it.
+const USED: &str = "WITH plan AS (
+        SELECT (SELECT e.usage FROM tidegate.sets s
+            JOIN tidegate.revisions e ON e.tab = s.tab AND e.revision = s.newest
+            WHERE s.tab = $1) AS keep),
+    looked_at AS MATERIALIZED (
+        SELECT tab, key, long_key, revision, used_hour, used FROM tidegate.rows
+        WHERE tab = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3)
+            AND key >= $6 AND (key > $6 OR $7 < 2147483647)
+        ORDER BY key LIMIT $11),
+    last AS (
+        SELECT key FROM looked_at WHERE (SELECT count(*) FROM looked_at) >= $11
+        ORDER BY key DESC LIMIT 1),
+    parts AS (
+        (SELECT long_key, key, hour, name, amount, over_at FROM tidegate.usage
+            WHERE tab = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3)
+                AND hour >= $4 AND hour < $5 AND (key, hour, name) > ($6, $7, $8)
+            ORDER BY key, hour, name LIMIT $11)
+        UNION ALL
+        SELECT r.long_key, r.key, r.used_hour, u.name, u.amount,
+            tidegate.over_at(r.used_hour, e.usage)
+        FROM looked_at r JOIN tidegate.revisions e ON e.tab = r.tab AND e.revision = r.revision,
+            unnest(e.names, r.used) AS u (name, amount)
+        WHERE r.used_hour >= $4 AND r.used_hour < $5 AND u.amount <> 0
+            AND (r.key, r.used_hour, u.name) > ($6, $7, $8)
+        UNION ALL
+        SELECT NULL, key, 2147483647, '', 0, 0 FROM last)
+    SELECT coalesce(long_key, key), key, name, hour,
+        least(sum(amount), 9223372036854775807)::bigint,
+        sum(amount) > 0 AND least(max(over_at), (hour::bigint + 1) * 3600000000 + keep)
+            > CASE WHEN $10 THEN $9 ELSE tidegate.clock() END
+    FROM parts, plan
+    WHERE key <= (SELECT key FROM last) OR NOT EXISTS (SELECT FROM last)
+    GROUP BY key, long_key, hour, name, keep ORDER BY key, hour, name LIMIT $11";
+
 impl Calls {
     pub(crate) async fn usage(
         &self,
         wanted: &Listing<'_>,
         hours: Hours,
     ) -> Result<Page<Usage>, StoreError> {
-        let statement = "SELECT coalesce(long_key, key), key, name, hour, amount,
-                amount > 0 AND least(over_at, (hour + 1) * 3600000000 + keep)
-                    > CASE WHEN $10 THEN $9 ELSE tidegate.clock() END
-            FROM tidegate.usage, (SELECT (SELECT e.usage FROM tidegate.sets s
-                JOIN tidegate.revisions e ON e.tab = s.tab AND e.revision = s.newest
-                WHERE s.tab = $1) AS keep) plan
-            WHERE tab = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3)
-                AND hour >= $4 AND hour < $5 AND (key, hour, name) > ($6, $7, $8)
-            ORDER BY key, hour, name LIMIT $11";
         let place = place(wanted, self)?;
         let (hour, name, key) = usage_place(&place).ok_or(StoreError::UnknownPage)?;
         let beginning = beginning(wanted, false);
@@ -171,7 +202,7 @@ impl Calls {
         let arguments: [Argument<'_>; 11] = [
             &self.tab, &beginning, &end, &from, &to, &key, &hour, &name, &now, &caller, &most,
         ];
-        let rows = self.link.query(statement, &arguments).await?;
+        let rows = self.link.query(USED, &arguments).await?;
         let kept = rows.iter().filter(|row| row.get(5));
         let items = kept.map(|row| Usage {
             key: OwnedKey::new(row.get(0)),
@@ -179,7 +210,8 @@ impl Calls {
             hour: Hour::new(row.get::<_, i32>(3).unsigned_abs()),
             amount: row.get::<_, i64>(4).unsigned_abs(),
         });
-        let next = rows.last().filter(|_| rows.len() as i64 >= most);
+        let is_cut = |last: &&Row| rows.len() as i64 >= most || last.get::<_, i32>(3) == END_OF_KEY;
+        let next = rows.last().filter(is_cut);
         let next = next.map(|row| place_of(row.get(3), row.get(2), row.get(1)));
         Ok(Page {
             items: items

@@ -38,9 +38,9 @@ const TAKE_AT_AND_TELL: &str = "SELECT tidegate.take_plain_and_tell($1, $2, $9, 
 
 /// The same, of a plan that counts what is used.
 const TAKE_COUNTED_NOW: &str = "SELECT tidegate.take_counted($1, $2, tidegate.clock(), false,
-    $3, $4, $5, $6, $7, $8, 10000000, $9, $10)";
-const TAKE_COUNTED_AT: &str = "SELECT tidegate.take_counted($1, $2, $11, true,
-    $3, $4, $5, $6, $7, $8, 0, $9, $10)";
+    $3, $4, $5, $6, $7, $8, 10000000)";
+const TAKE_COUNTED_AT: &str = "SELECT tidegate.take_counted($1, $2, $9, true,
+    $3, $4, $5, $6, $7, $8, 0)";
 
 /// The instants by which a plain row can be decided, in microseconds, if its bucket
 /// drains no more than [`DRAIN`] in one: together 62 bits.
@@ -113,18 +113,15 @@ impl Calls {
         request: &Request,
         plain: &Plain,
     ) -> Result<Option<String>, StoreError> {
-        let (names, usage) = plan.usage();
-        let statement = match (self.clock, request.wanted, usage) {
-            (Clock::Server, _, Some(_)) => TAKE_COUNTED_NOW,
-            (Clock::Caller, _, Some(_)) => TAKE_COUNTED_AT,
-            (Clock::Server, Detail::Always, None) => TAKE_NOW_AND_TELL,
-            (Clock::Server, _, None) => TAKE_NOW,
-            (Clock::Caller, Detail::Always, None) => TAKE_AT_AND_TELL,
-            (Clock::Caller, _, None) => TAKE_AT,
+        let statement = match (self.clock, request.wanted, plan.counts_usage) {
+            (Clock::Server, _, true) => TAKE_COUNTED_NOW,
+            (Clock::Caller, _, true) => TAKE_COUNTED_AT,
+            (Clock::Server, Detail::Always, false) => TAKE_NOW_AND_TELL,
+            (Clock::Server, _, false) => TAKE_NOW,
+            (Clock::Caller, Detail::Always, false) => TAKE_AT_AND_TELL,
+            (Clock::Caller, _, false) => TAKE_AT,
         };
         let now = request.now.as_micros();
-        let limit = names.and_then(<[_]>::first);
-        let counted: [Argument<'_>; 2] = [&limit, &usage];
         let plain: [Argument<'_>; 8] = [
             &self.tab,
             &plan.revision,
@@ -135,8 +132,7 @@ impl Calls {
             &plain.brim,
             &plain.weight,
         ];
-        let mut arguments: SmallVec<[Argument<'_>; 11]> = SmallVec::from_slice(&plain);
-        arguments.extend(counted.into_iter().filter(|_| usage.is_some()));
+        let mut arguments: SmallVec<[Argument<'_>; 9]> = SmallVec::from_slice(&plain);
         arguments.extend(self.is_callers().then_some(&now as Argument<'_>));
         self.read(statement, &arguments).await
     }

@@ -11,13 +11,13 @@ use crate::inner::Calls;
 use crate::request::{END, LEASE, Request, TAKE};
 
 const TAKE_SET: &str = "SELECT tidegate.take_set($1, $2, $3, $4, $5, $6, $7, $8,
-    $9::text::numeric, $10, $11, p_names => $12, p_usage => $13, p_least => $14)";
+    $9::text::numeric, $10, $11, p_counted => $12, p_least => $13)";
 
 const TAKE_SET_IN_TURN: &str = "SELECT tidegate.take_set($1, $2, $3, $4, $5, $6, $7, $8,
-    $9::text::numeric, $10, $11, $15::text::numeric, $16, $17, $18, $12, $13, $14)";
+    $9::text::numeric, $10, $11, $14::text::numeric, $15, $16, $17, $12, $13)";
 
 const END_SET: &str = "SELECT tidegate.end_set($1, $2, $3, $4, $5, $6, $7::text::numeric,
-    $8::text::numeric, $9, $10, $11, $12, $13)";
+    $8::text::numeric, $9, $10, $11, $12)";
 
 /// Whether those functions decide `request`, if its plan is theirs: a take, or the end of a
 /// lease, of a key without limits of its own.
@@ -44,9 +44,8 @@ impl Calls {
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
-        let (names, usage) = plan.usage();
         let least = (!request.used.is_empty()).then_some(&request.used);
-        let arguments: [Argument<'_>; 14] = [
+        let arguments: [Argument<'_>; 13] = [
             &self.tab,
             &plan.revision,
             &now,
@@ -58,8 +57,7 @@ impl Calls {
             &request.id,
             &request.until,
             &request.idempotency,
-            &names,
-            &usage,
+            &plan.counts_usage,
             &least,
         ];
         match turn {
@@ -79,8 +77,7 @@ impl Calls {
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
         let keep = request.plan.keep().as_micros().to_string();
-        let (names, usage) = plan.usage();
-        let arguments: [Argument<'_>; 13] = [
+        let arguments: [Argument<'_>; 12] = [
             &self.tab,
             &plan.revision,
             &now,
@@ -92,8 +89,7 @@ impl Calls {
             &request.ending,
             &request.used,
             &request.remember,
-            &names,
-            &usage,
+            &plan.counts_usage,
         ];
         self.answer(END_SET, &arguments).await
     }
