@@ -128,12 +128,8 @@ BEGIN
   END IF;
   v_old := coalesce(v_row.own,
     tidegate.rules_at((tidegate.revision(p_tab, v_row.revision)).rules, p_level));
-  IF v_row.used_hour IS NOT NULL THEN
-    -- By the names that its limits had.
-    PERFORM tidegate.record_used(v_row, p_now);
-    UPDATE tidegate.rows SET used_hour = NULL, used = NULL
-    WHERE tab = p_tab AND key = v_row.key;
-  END IF;
+  -- By the names that its limits had.
+  IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.move_used(p_tab, v_row.key, p_now); END IF;
   v_carried.states := tidegate.states_of(v_row, cardinality(v_old));
   v_carried.retained := v_row.retained;
   IF v_row.revision >= p_revision THEN

@@ -282,16 +282,11 @@ BEGIN
     IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_used(v_row, v_now); END IF;
   END LOOP;
   -- While it is known what the limits were called.
-  FOR v_row IN
-    SELECT r.* FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
+  PERFORM tidegate.move_used(old.tab, old.key, v_now) FROM (
+    SELECT r.tab, r.key FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
     WHERE (r.tab, r.key) > (p_tab, p_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
       AND r.used_hour IS NOT NULL AND r.revision < s.newest
-    FOR UPDATE OF r SKIP LOCKED
-  LOOP
-    PERFORM tidegate.record_used(v_row, v_now);
-    UPDATE tidegate.rows SET used_hour = NULL, used = NULL
-    WHERE tab = v_row.tab AND key = v_row.key;
-  END LOOP;
+    FOR UPDATE OF r SKIP LOCKED) AS old;
   FOR v_root IN
     SELECT r.tab, r.key, r.due, s.newest
     FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab

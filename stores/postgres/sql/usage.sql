@@ -166,8 +166,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Puts into the records what a row says that was used, by whoever holds the lock on its root's row. What
--- is over is not noted again; and nothing, once its revision is forgotten.
+-- Adds to the records what a row says that was used, by whoever holds the lock on that row. What is
+-- over is not noted again; and nothing, once its revision is forgotten.
 CREATE FUNCTION tidegate.record_used(p_row tidegate.rows, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -182,5 +182,19 @@ BEGIN
       PERFORM tidegate.note_first_use(p_row.tab, coalesce(p_row.long_key, p_row.key), e.names[i],
         p_row.used_hour, v_over_at, p_row.used[i]);
     END LOOP;
+  END IF;
+END $$;
+
+-- Moves it there. (The row is locked first, by everyone: what is read before may be moved meanwhile.)
+CREATE FUNCTION tidegate.move_used(p_tab integer, p_key bytea, p_now bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+BEGIN
+  SELECT * INTO v_row FROM tidegate.rows
+  WHERE tab = p_tab AND key = p_key AND used_hour IS NOT NULL FOR UPDATE;
+  IF FOUND THEN
+    UPDATE tidegate.rows SET used_hour = NULL, used = NULL WHERE tab = p_tab AND key = p_key;
+    PERFORM tidegate.record_used(v_row, p_now);
   END IF;
 END $$;

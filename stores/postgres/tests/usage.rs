@@ -5,15 +5,18 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{Fixture, KEEP, SECOND, hourly, machine_time, options, sql};
+use support::{Fixture, KEEP, SECOND, hourly, machine_time, open, options, rate, sql};
 use tidegate_conformance::TableExt;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
-use tidegate_store::core::{Payment, Span};
-use tidegate_store::{Hours, Plan, PlanLimit, Select};
+use tidegate_store::core::{Payment, Rule, Span, Timestamp};
+use tidegate_store::{Ending, Hours, Plan, PlanLimit, Select, StoreError, Usage};
 
 /// So many leases have expired under each root, none of them dealt with.
 const EXPIRED: usize = 3;
+
+/// An hour in microseconds.
+const HOUR: i64 = 3_600_000_000;
 
 /// What a lease takes comes back as it expires, and is counted.
 fn fixture(server: &PostgresServer) -> (PostgresStore, Fixture) {
@@ -114,4 +117,160 @@ fn more_expired_leases_than_one_call_ends_are_all_ended() {
     assert_eq!(listed(&fixture), []);
     let held = "SELECT count(*) FROM tidegate.leases WHERE stage = 0";
     assert_eq!(sql(&server, held), ["0"]);
+}
+
+/// A plan of buckets, called so, that counts.
+fn counting(version: u64, names: &[&str], rule: Rule) -> Arc<Plan> {
+    let limit = |(uid, name): (usize, &&str)| PlanLimit {
+        name: (*name).into(),
+        uid: uid as u32,
+        rule: rule.clone(),
+        level: 0,
+        payment: Payment::Prepaid,
+        shadow: false,
+        refund_on_expiry: false,
+        adaptive: None,
+    };
+    let limits = names.iter().enumerate().map(limit).collect();
+    let plan = Plan::new(version, 1, limits, KEEP);
+    Arc::new(plan.counting_usage(Some(Span::from_secs(30 * 86_400))))
+}
+
+/// What is listed, `most` on a page, each as the text of key, limit, and amount.
+fn pages_of(fixture: &Fixture, most: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut after: Option<Vec<u8>> = None;
+    for _ in 0..1_000 {
+        let listing = fixture.listing(Select::All, most, after.as_deref());
+        let page = fixture.table.list_usage(&listing, Hours::ALL);
+        let page = page.expect("a page");
+        let line = |used: Usage| {
+            let key = String::from_utf8_lossy(used.key.bytes()).into_owned();
+            format!("{key} {} {}", used.limit, used.amount)
+        };
+        found.extend(page.items.into_iter().map(line));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return found,
+        }
+    }
+    panic!("it does not end: {found:?}");
+}
+
+const IN_ROWS: &str = "SELECT count(*) FROM tidegate.rows WHERE used_hour IS NOT NULL";
+
+/// The fast paths count in the row, which goes when it is as never seen.
+#[test]
+fn what_was_used_stays_when_its_row_is_pruned() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let (past, store) = (open(&server, Clock::Caller), open(&server, Clock::Server));
+    let ago = machine_time() - Span::from_secs(7_200);
+    for names in [&["calls"][..], &["calls", "tokens"]] {
+        let table = format!("{} limits", names.len());
+        let plan = counting(0, names, rate(1, 100));
+        let before = Fixture::at(&past, &table, Arc::clone(&plan), ago);
+        let amounts = vec![3; names.len()];
+        for key in [&b"a"[..], b"b", b"b"] {
+            assert!(before.admits(key, &amounts));
+        }
+        assert_eq!(sql(&server, IN_ROWS), ["2"]);
+        let now = Fixture::at(&store, &table, plan, machine_time());
+        let listed = pages_of(&now, 100);
+        assert_eq!(listed.len(), 2 * names.len(), "{listed:?}");
+        while store.prune().expect("an answer") > 0 {}
+        assert_eq!(sql(&server, "SELECT count(*) FROM tidegate.rows"), ["0"]);
+        assert_eq!(pages_of(&now, 100), listed);
+    }
+}
+
+/// A row says by its revision what its limits are called.
+#[test]
+fn what_rows_have_counted_by_older_limits_is_pruned_into_the_records() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let (past, store) = (open(&server, Clock::Caller), open(&server, Clock::Server));
+    let before = Fixture::at(
+        &past,
+        "t",
+        counting(0, &["a", "b"], rate(1, 99_999)),
+        machine_time(),
+    );
+    assert!(before.admits(b"idle", &[1_000, 2_000]) && before.admits(b"used", &[3_000, 4_000]));
+    let renamed = before.beside(counting(1, &["c", "b"], rate(1, 99_999)));
+    // The first brings the row up to them, and is counted in the records.
+    for _ in 0..2 {
+        assert!(renamed.admits(b"used", &[500, 500]));
+    }
+    let expected = [
+        "idle a 1000",
+        "idle b 2000",
+        "used a 3000",
+        "used b 5000",
+        "used c 1000",
+    ];
+    assert_eq!(pages_of(&renamed, 100), expected);
+    assert_eq!(sql(&server, IN_ROWS), ["2"]);
+    store.prune().expect("an answer");
+    assert_eq!(
+        sql(&server, IN_ROWS),
+        ["1"],
+        "that of the newest limits stays"
+    );
+    assert_eq!(pages_of(&renamed, 100), expected);
+}
+
+/// However few are on a page: those of a record and a row together, and the keys of which nothing is.
+#[test]
+fn pages_of_usage_go_on_behind_rows_that_have_none() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Caller);
+    let now = Timestamp::from_micros(machine_time().as_micros() / HOUR * HOUR);
+    let fixture = Fixture::at(&store, "t", counting(0, &["a", "b", "c"], rate(1, 99)), now);
+    // Leases that end in another hour are counted less in a record; takes, in the row.
+    for key in [&b"a"[..], b"c", b"d", b"f"] {
+        let lease = fixture.lease(key, &[5, 5, 5], 7_200 * SECOND).lease;
+        let id = lease.expect("it is free").id;
+        fixture.set_now(now + Span::from_secs(3_600));
+        assert!(fixture.admits(key, &[1, 0, 2]));
+        let settle = Ending::Settle(&[Some(2), Some(7), None]);
+        fixture.end(key, id, settle).expect("it is held");
+        fixture.set_now(now);
+    }
+    fixture.set_now(now + Span::from_secs(3_600));
+    for key in [&b"b"[..], b"e", b"g", b"h"] {
+        assert!(fixture.admits(key, &[0, 0, 0]));
+    }
+    let all = pages_of(&fixture, 1_000);
+    let of_a = ["a a 2", "a b 7", "a c 5", "a a 1", "a c 2"];
+    assert_eq!((all.len(), &all[..5]), (20, &of_a.map(str::to_owned)[..]));
+    for most in 1..=7 {
+        assert_eq!(pages_of(&fixture, most), all, "{most} on a page");
+    }
+}
+
+/// The row was to begin another hour, and the records had what was used in the one before.
+#[test]
+fn a_lease_of_an_id_that_is_there_counts_nothing_twice() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Caller);
+    let fixture = Fixture::at(
+        &store,
+        "t",
+        counting(0, &["a", "b"], rate(1, 99)),
+        machine_time(),
+    );
+    fixture.number_from(7);
+    assert!(fixture.lease(b"k", &[5, 5], 7_200 * SECOND).lease.is_some());
+    fixture.set_now(fixture.now() + Span::from_secs(3_600));
+    fixture.number_from(7);
+    let again = fixture.lease_by(b"k", &[1, 1], 7_200 * SECOND, None);
+    assert_eq!(again.err(), Some(StoreError::DuplicateLease));
+    assert_eq!(pages_of(&fixture, 100), ["k a 5", "k b 5"]);
 }
