@@ -9,7 +9,7 @@
 -- which is not there while functions are loaded, is not touched before.
 --
 -- keys     the ledger, its order of time, the order of those who wait, who they
---          are; where usage is counted, its records and their order;
+--          are; the records of usage and their order;
 --          the rows of the path outermost first,
 --          then rows of others that an expired lease gives back to
 -- arguments

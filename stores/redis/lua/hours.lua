@@ -8,6 +8,7 @@ local usage = {
 }
 
 do
+local NEVER = 9007199254740992
 local HOUR = 3600000000
 local MOST_USED = '9223372036854775807'
 local MOST_DROPPED = 32
@@ -23,14 +24,11 @@ function usage.over_at(hour, keep)
   return math.min((hour + 1) * HOUR + keep, NEVER)
 end
 
--- Adds to a record, or takes from it, and says whether it is new.
+-- Adds to a record, or takes from it, and says whether it is new. (It may be less than nothing: more of
+-- that hour is in the row.)
 function usage.add(records, field, amount)
   local used = redis.pcall('HINCRBY', records, field, string.format('%.0f', amount))
-  if type(used) ~= 'number' then
-    redis.call('HSET', records, field, MOST_USED)
-  elseif used < 0 then
-    redis.call('HSET', records, field, '0')
-  end
+  if type(used) ~= 'number' then redis.call('HSET', records, field, MOST_USED) end
   return used == amount or used == 0
 end
 
@@ -101,12 +99,12 @@ function usage.keep(records, order, new, hour, keep, now, is_callers)
   if last[1] then expire({ records, order }, struct.unpack('>I4', last[1]), keep, is_callers) end
 end
 
--- Counts what the short ways have changed, by the position of the limit: so much more, or less, in the
--- hour of `at`. What is over is not counted again. `counted` is for how long records are kept after
--- their hour, a double, and for each limit what its field has behind the hour, after its length.
-function usage.count(records, order, counted, changes, at, now, is_callers)
+-- Adds to the records what was used, by the position of the limit: so much more, or less, in that hour.
+-- What is over is not counted again. `counted` is for how long records are kept after their hour, a
+-- double, and for each limit what its field has behind the hour, after its length.
+function usage.count(records, order, counted, changes, hour, now, is_callers)
   local keep, from = struct.unpack('<d', counted)
-  local hour, new = usage.hour_of(at), {}
+  local new = {}
   if usage.over_at(hour, keep) <= now then return end
   local bytes
   for i = 1, #changes do

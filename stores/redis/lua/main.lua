@@ -145,7 +145,7 @@ local function begin(call_keys, call_arguments)
   end
   plan, request = last_plan, cmsgpack.unpack(arguments[2])
   other_levels, own_limits, moved = cmsgpack.unpack(arguments[3])
-  FIRST_ROW = usage.begin()
+  usage.begin()
   rows, path, ledger_changed, head, line = {}, {}, false, nil, nil
 end
 

@@ -6,7 +6,7 @@
 local keys, arguments
 local plan, request, other_levels, own_limits, moved
 local LEDGER, DUE, QUEUE, WAITERS
-local FIRST_ROW
+local FIRST_ROW = 7
 
 -- A server's clock may stand behind what was written by another before a
 -- failover: as far as this, time stands still. Beyond, the clock has stepped
@@ -27,7 +27,7 @@ local OUTDATED = 'written by an earlier form of this store, which is read no mor
 
 -- A limit's state of a flat row.
 local function state_of_flat(kind, first, second, third, fourth, tail)
-  local its_first, its_second, its_third = fresh_numbers(kind)
+  local its_first, its_second, its_third = layout.fresh_numbers(kind)
   local is_fresh = first == its_first and second == its_second and tail == ''
   if is_fresh and (kind == 1 and fourth == BEGINNING or kind ~= 1 and third == its_third) then
     return FRESH
@@ -37,32 +37,32 @@ local function state_of_flat(kind, first, second, third, fourth, tail)
   return { 1, first, second, fourth ~= BEGINNING and { third, fourth, tail } or nil }
 end
 
--- The revision of a flat row, its latest instant, and its states.
-local function read_flat(bytes)
-  local count = string.byte(bytes, 2)
-  local numbers = { struct.unpack(flat_format(count), bytes) }
-  local states, tail_at = {}, numbers[#numbers]
-  for i = 1, count do
+-- The revision of a flat row, its latest instant, its states, and what it has counted.
+local function load_flat(bytes)
+  local numbers, last, rest_at = layout.read(bytes)
+  local states, tail_at = {}, numbers[last + 1]
+  for i = 1, numbers[2] do
     local at = 6 * i
     local tail = string.sub(bytes, tail_at, tail_at + numbers[at + 5] - 1)
     states[i] = state_of_flat(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3],
       numbers[at + 4], tail)
     tail_at = tail_at + #tail
   end
-  return numbers[3], numbers[4], states
+  return numbers[3], numbers[4], states, layout.used(bytes, numbers, last, rest_at)
 end
 
 -- `own` is what the plan says of the key alone, `by` what its states go by.
 local function load_row(key, level, kept, own)
   local row = { key = key, level = level, was = kept, latest = BEGINNING, own = own }
-  if kept and string.byte(kept) == FLAT then
-    row.revision, row.latest, row.states = read_flat(kept)
+  local first = kept and string.byte(kept)
+  if first == FLAT or first == FLAT_COUNTED then
+    row.revision, row.latest, row.states, row.used = load_flat(kept)
     row.read = cmsgpack.pack(row.revision, row.states)
   elseif kept then
     row.revision, row.latest, row.states, row.by, row.retained = cmsgpack.unpack(kept)
     row.by = row.by or nil
     for _, state in ipairs(row.states) do
-      if state ~= FRESH and is_outdated(state) then error(OUTDATED) end
+      if state ~= FRESH and layout.is_outdated(state) then error(OUTDATED) end
     end
   else
     row.states, row.by = fresh_states(level), own
@@ -147,12 +147,14 @@ end
 -- clock may step back.
 local function save_row(row, now)
   if is_fresh(row) then
+    usage.move(row, now)
     if row.was then redis.call('DEL', row.key) end
     return
   end
   local states = packed(row)
   if row.was == cmsgpack.pack(row.revision, row.latest) .. states then return end
   if row.read and not row.by and row.read == cmsgpack.pack(row.revision, row.states) then return end
+  usage.move(row, now)
   local revision = row.revision or plan.revision
   local bytes = cmsgpack.pack(revision, now) .. states
   -- Halfway through a change of limits it is soon written again.

@@ -7,6 +7,7 @@
 -- The row is written flat (`flat.lua`), each number in its place. (What `batch.lua` says beside
 -- the arguments is there in a batch alone.)
 local EXACT, BEGINNING, ROW = 9007199254740992, -9007199254740992, '<BBdddBddddI4'
+local COUNTED = '<BBdddBddddI4ddd'
 
 if redis.call('EXISTS', KEYS[2]) == 1 then return false end
 local is_callers, now, revision, drain, weight, brim, capacity, amount =
@@ -15,7 +16,7 @@ if is_callers == 0 then
   local time = ARGV.time or redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local level = 0
+local level, used_hour, used, told_at = 0, nil, nil, nil
 local kept = redis.call('GET', KEYS[1])
 if kept then
   local by, latest, at, states, own, retained, last, _
@@ -23,6 +24,11 @@ if kept then
     if #kept ~= 63 then return false end
     _, _, by, latest, _, _, level, at, _, last = struct.unpack(ROW, kept)
     if last ~= BEGINNING then return false end
+  elseif string.byte(kept) == 195 then
+    local count, tail
+    _, count, by, latest, _, _, level, at, _, last, tail, used_hour, _, used, told_at =
+      struct.unpack(COUNTED, kept)
+    if count ~= 1 or last ~= BEGINNING or tail ~= 0 then return false end
   else
     by, latest, states, own, retained = cmsgpack.unpack(kept)
     if by ~= revision or own or retained then return false end
@@ -41,14 +47,26 @@ local wanted = level + amount * weight
 if wanted >= EXACT or amount > capacity then return false end
 if wanted > brim then return -level end
 -- A moment after it has drained the row equals "never seen".
-local row = struct.pack(ROW, 193, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0)
 local forget_at = now + wanted / drain + (ARGV.longer or 0)
-if is_callers == 1 or forget_at >= EXACT then
+local row, until_at, counted = nil, forget_at, ARGV[2]
+if counted then
+  local hour = usage.hour_of(now)
+  if used_hour ~= hour or used + amount >= EXACT then
+    if used_hour then
+      local told = string.sub(kept, told_at)
+      usage.count(KEYS[3], KEYS[4], told, { used }, used_hour, now, is_callers == 1)
+    end
+    used = 0
+  end
+  until_at = math.max(forget_at, usage.over_at(hour, struct.unpack('<d', counted)))
+  row = struct.pack(COUNTED, 195, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0,
+    hour, forget_at, used + amount) .. counted
+else
+  row = struct.pack(ROW, 193, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0)
+end
+if is_callers == 1 or until_at >= EXACT then
   redis.call('SET', KEYS[1], row)
 else
-  redis.call('SET', KEYS[1], row, 'PXAT', math.floor(forget_at / 1000) + 1)
-end
-if KEYS[3] then
-  usage.count(KEYS[3], KEYS[4], ARGV[2], { amount }, now, now, is_callers == 1)
+  redis.call('SET', KEYS[1], row, 'PXAT', math.floor(until_at / 1000) + 1)
 end
 return wanted

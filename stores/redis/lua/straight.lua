@@ -38,13 +38,13 @@ local limits_of_last
 -- The list: revision and keep, then of each limit uid, kind, capacity, and three numbers
 -- that its kind has. With it: how many there are, how a row and a take are read, and the
 -- limits that are no buckets as their kernels know them.
-local function read_limits(bytes, read, write)
+local function read_limits(bytes, counts, read, write)
   local limits = { read('<' .. string.rep('d', #bytes / 8), bytes) }
   local count = (#limits - 3) / 6
-  limits.bytes, limits.count = bytes, count
+  limits.bytes, limits.count, limits.counts = bytes, count, counts
   limits.take = '<BBdB' .. string.rep('d', count)
-  limits.row, limits.numbers = flat_format(count)
-  limits.head = write('<BBd', FLAT, count, limits[1])
+  limits.row, limits.numbers = layout.format(count, counts)
+  limits.head = write('<BBd', counts and FLAT_COUNTED or FLAT, count, limits[1])
   for at = 3, 6 * count, 6 do
     if limits[at + 1] ~= BUCKET then
       limits.has_others = true
@@ -60,10 +60,10 @@ end
 
 -- The numbers of a row that was never seen.
 local function fresh_row(limits)
-  local flat = { FLAT, limits.count, limits[1], BEGINNING, 0 }
-  for at = 6, limits.numbers, 6 do
+  local flat = { limits.counts and FLAT_COUNTED or FLAT, limits.count, limits[1], BEGINNING, 0 }
+  for at = 6, 6 * limits.count, 6 do
     flat[at], flat[at + 5] = limits[at - 2], 0
-    flat[at + 1], flat[at + 2], flat[at + 3], flat[at + 4] = fresh_numbers(flat[at])
+    flat[at + 1], flat[at + 2], flat[at + 3], flat[at + 4] = layout.fresh_numbers(flat[at])
   end
   return flat
 end
@@ -71,7 +71,7 @@ end
 -- The numbers of a row that the whole script has written, and what stands behind them by
 -- limit; nothing if it is not plain.
 local function from_whole(was, limits)
-  if string.byte(was) == FLAT then return nil end
+  if string.byte(was) == FLAT or string.byte(was) == FLAT_COUNTED then return nil end
   local by, latest, states, own, retained = cmsgpack.unpack(was)
   if by ~= limits[1] or own or retained then return nil end
   local flat, tails = fresh_row(limits), {}
@@ -80,7 +80,7 @@ local function from_whole(was, limits)
     local at = 6 * i
     if state ~= FRESH then
       local low_water_of = flat[at] == BUCKET and state[4]
-      if type(state[2]) ~= 'number' or flat[at] == BUCKET and state[5] or is_outdated(state) then
+      if type(state[2]) ~= 'number' or flat[at] == BUCKET and state[5] or layout.is_outdated(state) then
         return nil
       end
       flat[at + 1], flat[at + 2] = state[2], state[3]
@@ -95,17 +95,48 @@ local function from_whole(was, limits)
   return flat, tails
 end
 
--- What stands behind a row's numbers, by limit.
+-- What stands behind a row's numbers, by limit; and where what is behind all of it begins.
 local function read_tails(was, flat, limits)
-  local tails, at = {}, flat[limits.numbers + 1]
+  local tails, at = NONE, flat[limits.numbers + 1]
   for i = 1, limits.count do
     local bytes = flat[6 * i + 5]
     if bytes > 0 then
+      if tails == NONE then tails = {} end
       tails[i] = string.sub(was, at, at + bytes - 1)
       at = at + bytes
     end
   end
-  return tails
+  return tails, at
+end
+
+-- Counts in the row what was used, more or less, in the hour of an instant, and answers until when it is
+-- kept for that. If the row has another hour, that goes to the records where this is the present one;
+-- else this does.
+function layout.count(changes, used_at, numbers, limits, was, told_at, told, records, order, now, is_callers)
+  local count, first = limits.count, limits.numbers - limits.count
+  local hour_at, hour, present = first - 1, usage.hour_of(used_at), usage.hour_of(now)
+  if not numbers[hour_at] or hour == present and numbers[hour_at] ~= hour then
+    if numbers[hour_at] then
+      local amounts = { unpack(numbers, first + 1, first + count) }
+      usage.count(records, order, string.sub(was, told_at), amounts, numbers[hour_at], now, is_callers)
+    end
+    numbers[hour_at] = present
+    for i = 1, count do numbers[first + i] = 0 end
+  end
+  local fits, is_used = numbers[hour_at] == hour, false
+  for i = 1, count do
+    local sum = numbers[first + i] + (changes and changes[i] or 0)
+    fits = fits and sum < EXACT and sum > -EXACT
+  end
+  for i = 1, count do
+    if changes and fits then numbers[first + i] = numbers[first + i] + (changes[i] or 0) end
+    is_used = is_used or numbers[first + i] ~= 0
+  end
+  if changes and not fits then
+    for i = 1, count do changes[i] = changes[i] or 0 end
+    usage.count(records, order, told, changes, hour, now, is_callers)
+  end
+  return is_used and usage.over_at(numbers[hour_at], struct.unpack('<d', told)) or BEGINNING
 end
 
 -- How long it takes `what` to drain.
@@ -165,12 +196,16 @@ local function ask_for_what_fits(request, limits, levels, states, now)
 end
 
 local function straight(KEYS, ARGV)
+  local count_in_row = layout.count
   local call, read, write = redis.call, struct.unpack, struct.pack
   fmod, min, max = math.fmod, math.min, math.max
   local limits, request, counted, owner = limits_of_last, ARGV[2], ARGV[3], ARGV[4]
-  if not limits or limits.bytes ~= ARGV[1] then limits = read_limits(ARGV[1], read, write) end
-  local count, kind, has_order = limits.count, string.byte(request), false
   if counted == '' then counted = nil end
+  local counts = counted ~= nil
+  if not limits or limits.bytes ~= ARGV[1] or limits.counts ~= counts then
+    limits = read_limits(ARGV[1], counts, read, write)
+  end
+  local count, kind, has_order = limits.count, string.byte(request), false
   local is_end, is_partial = kind == 1, kind == 2
   if owner then
     if not limits.lease then read_leases(limits) end
@@ -190,12 +225,12 @@ local function straight(KEYS, ARGV)
   end
 
   -- The row, and what stands behind its numbers, by limit.
-  local was, flat, tails = call('GET', KEYS[1]), nil, NONE
+  local was, flat, tails, told_at = call('GET', KEYS[1]), nil, NONE, nil
   if not was then
     flat = fresh_row(limits)
   elseif string.sub(was, 1, 10) == limits.head then
     flat = { read(limits.row, was) }
-    if #was >= flat[limits.numbers + 1] then tails = read_tails(was, flat, limits) end
+    if #was >= flat[limits.numbers + 1] then tails, told_at = read_tails(was, flat, limits) end
   else
     flat, tails = from_whole(was, limits)
   end
@@ -205,7 +240,7 @@ local function straight(KEYS, ARGV)
   -- The levels by now, and the states of what is no bucket.
   -- (A table that has its places does not grow.)
   local levels, states = { 0, 0, 0, 0 }, limits.has_others and { 0, 0, 0, 0 }
-  for at = 6, limits.numbers, 6 do
+  for at = 6, 6 * count, 6 do
     local i = at / 6
     if flat[at] == BUCKET then
       local level, since = flat[at + 1], flat[at + 2]
@@ -441,12 +476,20 @@ local function straight(KEYS, ARGV)
     end
   end
   flat[4] = now
-  if forget_at <= now and not is_callers then
+  local until_at = forget_at
+  if counts then
+    local first = owner and 5 or 3
+    flat[limits.numbers - count] = forget_at
+    until_at = max(forget_at, count_in_row(changes, used_at, flat, limits, was, told_at, ARGV[3],
+      KEYS[first], KEYS[first + 1], now, is_callers))
+    tail = tail .. ARGV[3]
+  end
+  if until_at <= now and not is_callers then
     if was then call('DEL', KEYS[1]) end
   else
-    local is_kept = is_callers or flat[5] >= forget_at
+    local is_kept = is_callers or flat[5] >= until_at
     if not is_kept then
-      flat[5] = forget_at + LONGER >= NEVER and NEVER or forget_at + LONGER - fmod(forget_at, 1000)
+      flat[5] = until_at + LONGER >= NEVER and NEVER or until_at + LONGER - fmod(until_at, 1000)
     end
     local row = write(limits.row, unpack(flat, 1, limits.numbers)) .. tail
     if is_callers or flat[5] == NEVER then
@@ -456,11 +499,6 @@ local function straight(KEYS, ARGV)
     else
       call('SET', KEYS[1], row, 'PXAT', flat[5] / 1000 + 1)
     end
-  end
-  if changes then
-    for i = 1, count do changes[i] = changes[i] or 0 end
-    local first = owner and 5 or 3
-    usage.count(KEYS[first], KEYS[first + 1], counted, changes, used_at, now, is_callers)
   end
   if not owner then return reply end
 

@@ -5,19 +5,20 @@
 -- of the hash is no record: it has for how long they were kept after their hour when one was made
 -- last, for who does not count any more.
 do
--- The records and their order, if the plan counts; and what this call has noted, in its order:
--- fields, hours, amounts.
+-- The records and their order; and what this call has noted, in its order: fields, hours, amounts.
 local USAGE, ORDER, used
 
--- A call begins. Answers where its rows do among the keys.
+-- A call begins.
 function usage.begin()
-  used = {}
-  if not plan.usage then
-    USAGE, ORDER = nil, nil
-    return 5
+  USAGE, ORDER, used = keys[5], keys[6], {}
+end
+
+-- What a row has counted is put into the records: it is written anew, or goes.
+function usage.move(row, now)
+  local its = row.used
+  if its then
+    usage.count(USAGE, ORDER, its.counted, its.amounts, its.hour, now, request.clock == 'caller')
   end
-  USAGE, ORDER = keys[5], keys[6]
-  return 7
 end
 
 -- Notes that so much more, or less, was used of a limit, the plan's at `position`, in the hour
@@ -106,7 +107,7 @@ end
 
 -- Keeps what was used, in the step in which it was.
 function usage.save(now)
-  if not used[1] or not USAGE then return end
+  if not used[1] or not plan.usage then return end
   local latest, keep, new = nil, plan.usage[1], {}
   for _, noted in ipairs(used) do
     local field, hour, amount = unpack(noted)

@@ -1,16 +1,46 @@
--- Some of what was used under a root, in the order of its records. KEYS: the records, their
--- order; the order of time of its leases. ARGV: from where to where, as `ZRANGEBYLEX` takes it; how many at most; for how long
--- records are kept after their hour, or '' if nothing is counted any more; the instant, or '' for the
--- server's now. Answers the last field looked at if there are more (or nothing); whether something of
--- the leases is due; then each field and what was used.
-local USAGE, ORDER = KEYS[1], KEYS[2]
+-- Some of what was used under a root, in the order of its records, to which is added what its row has
+-- counted. KEYS: the records, their order; the order of time of its leases; its row. ARGV: from where to
+-- where, as `ZRANGEBYLEX` takes it; how many at most; for how long records are kept after their hour, or
+-- '' if nothing is counted any more; the instant, or '' for the server's now. Answers the last field
+-- looked at if there are more (or nothing); whether something of the leases is due; then each field and
+-- what was used.
+local USAGE, ORDER, ROW = KEYS[1], KEYS[2], KEYS[4]
 local most, keep, now = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local kept = redis.call('HGET', USAGE, '')
-keep = keep or tonumber(kept)
-if not now then
+local is_callers = now ~= nil
+if not is_callers then
   local time = redis.call('TIME')
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
+
+-- Adds to the records what the row has counted, if that is anything. The row then stays for as long as its
+-- limits need it.
+local function move_used(row)
+  local numbers, last, rest_at = layout.read(row)
+  local used, is_any = layout.used(row, numbers, last, rest_at), false
+  for i, amount in ipairs(used.amounts) do
+    is_any = is_any or amount ~= 0
+    numbers[last - #used.amounts + i] = 0
+  end
+  if not is_any then return end
+  usage.count(USAGE, ORDER, used.counted, used.amounts, used.hour, now, is_callers)
+  if used.forget_at <= now and not is_callers then
+    redis.call('DEL', ROW)
+    return
+  end
+  -- Nobody has said until when.
+  numbers[5] = 0
+  local rest = string.sub(row, numbers[last + 1])
+  row = struct.pack(layout.format(numbers[2], true), unpack(numbers, 1, last)) .. rest
+  redis.call('SET', ROW, row)
+  if used.forget_at < 9007199254740992 and not is_callers then
+    redis.call('PEXPIREAT', ROW, string.format('%.0f', math.ceil(used.forget_at / 1000)))
+  end
+end
+
+local row = redis.call('GET', ROW)
+if row and string.byte(row) == FLAT_COUNTED then move_used(row) end
+local kept = redis.call('HGET', USAGE, '')
+keep = keep or tonumber(kept)
 -- They are in no order, or one of the two was evicted without the other, where a server is full.
 local count = redis.call('HLEN', USAGE) - (kept and 1 or 0)
 local is_ordered = redis.call('ZCARD', ORDER) == count
@@ -24,7 +54,7 @@ local due = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', n
 local reply = { #found == most and found[most], #due }
 for _, field in ipairs(found) do
   local hour = struct.unpack('>I4', field)
-  if not keep or (hour + 1) * 3600000000 + keep > now then
+  if not keep or usage.over_at(hour, keep) > now then
     reply[#reply + 1], reply[#reply + 2] = field, redis.call('HGET', USAGE, field)
   end
 end

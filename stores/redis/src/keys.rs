@@ -75,8 +75,8 @@ impl Names {
         words.map(|word| [own.as_slice(), word.as_bytes()].concat())
     }
 
-    /// The ledger, its order of time, the order of those who wait, who they are,
-    /// and the rows of `path`, outermost first.
+    /// The ledger, its order of time, the order of those who wait, who they are, the records of usage,
+    /// their order, and the rows of `path`, outermost first.
     pub(crate) fn of(&self, path: &KeyPath<'_>) -> Vec<Vec<u8>> {
         let tag = self.tag(path.root());
         let rows = (0..path.depth()).map(|level| self.row(path, level));
@@ -86,26 +86,20 @@ impl Names {
             [&tag, b":q".as_slice()].concat(),
             [&tag, b":w".as_slice()].concat(),
         ];
-        ledger.into_iter().chain(rows).collect()
-    }
-
-    /// The same of a plan that counts usage: before the rows its records, and their order.
-    pub(crate) fn of_counted(&self, path: &KeyPath<'_>) -> Vec<Vec<u8>> {
-        let mut keys = self.of(path);
-        keys.splice(4..4, self.usage(path.root()));
-        keys
+        let usage = self.usage(path.root());
+        ledger.into_iter().chain(usage).chain(rows).collect()
     }
 
     /// What was used under a root: its records, and their order.
-    pub(crate) fn usage(&self, root: &[u8]) -> [Vec<u8>; 2] {
+    fn usage(&self, root: &[u8]) -> [Vec<u8>; 2] {
         let tag = self.tag(root);
         [b":u", b":h"].map(|end| [&tag, end.as_slice()].concat())
     }
 
-    /// The same, and the order of time of its leases.
-    pub(crate) fn usage_and_due(&self, root: &[u8]) -> [Vec<u8>; 3] {
-        let [records, order] = self.usage(root);
-        [records, order, [&self.tag(root), b":d".as_slice()].concat()]
+    /// The same, the order of time of its leases, and its row.
+    pub(crate) fn all_used(&self, root: &[u8]) -> [Vec<u8>; 4] {
+        let tag = self.tag(root);
+        [b":u", b":h", b":d", b":r"].map(|end| [&tag, end.as_slice()].concat())
     }
 
     /// The row of a path of one level, the order of those who wait; if leases matter, the ledger,
@@ -250,7 +244,7 @@ mod tests {
         let tag = "{pre%3Afix:a %7Btable%7D:%7D%7B}";
         assert_eq!(
             text,
-            ["b", "d", "q", "w", "r", "r/x", "r/x/y"].map(|end| format!("{tag}:{end}"))
+            ["b", "d", "q", "w", "u", "h", "r", "r/x", "r/x/y"].map(|end| format!("{tag}:{end}"))
         );
         let found: Vec<_> = keys.iter().filter_map(|key| names.key_of(key)).collect();
         assert_eq!(found, [&b"}{"[..], b"}{/x", b"}{/x/y"]);
@@ -258,16 +252,16 @@ mod tests {
         assert_eq!(ledgers, [keys[0].clone()]);
         let path = KeyPath::new(b"/}{/x/y", 3).expect("a key");
         let entities = names.of(&path);
-        assert_eq!(entities[..5], keys[..5]);
-        assert_eq!(entities[5], format!("{tag}:e/x").as_bytes());
-        assert_eq!(entities[6], format!("{tag}:e//y").as_bytes());
+        assert_eq!(entities[..7], keys[..7]);
+        assert_eq!(entities[7], format!("{tag}:e/x").as_bytes());
+        assert_eq!(entities[8], format!("{tag}:e//y").as_bytes());
         let found: Vec<_> = entities
             .iter()
             .filter_map(|key| names.key_of(key))
             .collect();
         assert_eq!(found, [&b"}{"[..], b"/}{/x", b"/}{//y"]);
         let other = Names::new("pre:fix", "a {table}s");
-        assert_eq!(other.key_of(&keys[4]), None);
+        assert_eq!(other.key_of(&keys[6]), None);
         assert_eq!(other.ledger_of(&keys[1]), None);
     }
 }

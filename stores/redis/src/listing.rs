@@ -9,6 +9,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
+use redis::Value;
 use tidegate_store::core::Timestamp;
 use tidegate_store::key::root_of_beginning;
 use tidegate_store::revisions::Revision;
@@ -60,13 +62,16 @@ impl Inner {
             let Some(row) = scan.next(free).await? else {
                 break;
             };
-            let key = self.names.key_of(&row);
-            let Some(key) = key.filter(|key| wanted.takes(key)) else {
-                continue;
-            };
-            if self.matters(&key, wanted.now, false).await? {
-                page.items.push(OwnedKey::new(&key));
-            }
+            // Those that were found with it, at the same time.
+            let others = scan.place.found.len().min(free - 1);
+            let others = scan.place.found.drain(scan.place.found.len() - others..);
+            let rows = std::iter::once(row).chain(others.rev());
+            let keys = rows.filter_map(|row| self.names.key_of(&row));
+            let keys: Vec<_> = keys.filter(|key| wanted.takes(key)).collect();
+            let matter = keys.iter().map(|key| self.matters(key, wanted.now, false));
+            let matter = try_join_all(matter).await?;
+            let found = keys.iter().zip(matter).filter(|(_, matters)| *matters);
+            page.items.extend(found.map(|(key, _)| OwnedKey::new(key)));
         }
         page.next = scan.place.next(&self.names);
         Ok(page)
@@ -78,8 +83,8 @@ impl Inner {
         place.transpose()
     }
 
-    /// Whether the row of `key` is more than "never seen". By the server's clock
-    /// it is if it is there at all.
+    /// Whether the row of `key` is more than "never seen". By the server's clock one that is there
+    /// says so itself: it may be there for what it has counted.
     async fn matters(
         self: &Arc<Self>,
         key: &[u8],
@@ -87,13 +92,15 @@ impl Inner {
         unseen: bool,
     ) -> Result<bool, StoreError> {
         let revision = self.revision().await?;
-        if KeyPath::stored(key, revision.plan.levels()).is_err() {
+        let Ok(path) = KeyPath::stored(key, revision.plan.levels()) else {
             return Ok(false);
+        };
+        if self.shared.clock == Clock::Caller || unseen {
+            return self.look_at(&revision, key, now).await;
         }
-        if self.shared.clock == Clock::Server && !unseen {
-            return Ok(true);
-        }
-        self.look_at(&revision, key, now).await
+        let row = self.names.row(&path, path.depth() - 1);
+        let (link, script) = (&self.shared.link, &self.shared.scripts.matters);
+        Ok(link.call(script, &[row], &[]).await? == Value::Int(1))
     }
 
     /// Whether the row of `key` matters. What was due of its root is dealt with.
@@ -196,7 +203,7 @@ impl Inner {
             let most = (wanted.most - page.items.len()).min(AT_ONCE);
             let after = place.within.as_deref().unwrap_or_default();
             let arguments = used::query(after, hours, most, plan.usage(), at);
-            let (link, keys) = (&self.shared.link, self.names.usage_and_due(&place.root));
+            let (link, keys) = (&self.shared.link, self.names.all_used(&place.root));
             let answer = link
                 .call(&self.shared.scripts.used, &keys, &arguments)
                 .await?;

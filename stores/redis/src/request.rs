@@ -79,10 +79,7 @@ impl Request {
             now,
             calendars: Box::default(),
             command: command.into(),
-            keys: match plan.usage() {
-                None => names.of(path),
-                Some(_) => names.of_counted(path),
-            },
+            keys: names.of(path),
             needs: Needs::NONE,
             counted: None,
             own: Vec::new(),

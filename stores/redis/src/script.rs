@@ -208,11 +208,7 @@ const BATCH: &str = lua!("batch");
 const SINGLE_BUCKET: &str = lua!("single_bucket");
 
 /// The same where what is used is counted.
-const SINGLE_BUCKET_COUNTED: &str = concat!(
-    "local NEVER = 9007199254740992\n",
-    lua!("hours"),
-    lua!("single_bucket")
-);
+const SINGLE_BUCKET_COUNTED: &str = concat!(lua!("hours"), lua!("single_bucket"));
 
 /// The same as a function.
 const SINGLE_BUCKET_FUNCTION: &str = concat!(
@@ -222,11 +218,12 @@ const SINGLE_BUCKET_FUNCTION: &str = concat!(
 );
 
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 11] = [
+const WHOLE: [(&str, &str); 12] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
     ("held", concat!(lua!("record"), lua!("held"))),
-    ("used", concat!(lua!("hours"), lua!("used"))),
+    ("used", concat!(lua!("hours"), lua!("flat"), lua!("used"))),
+    ("matters", concat!(lua!("flat"), lua!("matters"))),
     ("root", lua!("root")),
     ("roots", lua!("roots")),
     ("define", concat!(lua!("kept"), lua!("define"))),
@@ -292,6 +289,8 @@ pub(crate) struct Scripts {
     pub(crate) held: Script,
     /// Lists some of what was used under a root.
     pub(crate) used: Script,
+    /// Says whether a row that is there is more than "never seen".
+    pub(crate) matters: Script,
     /// Enters a root in the order of those under which something was used.
     pub(crate) root: Script,
     /// Lists some of those.
@@ -317,6 +316,7 @@ impl Scripts {
             restore,
             held,
             used,
+            matters,
             root,
             roots,
             define,
@@ -336,6 +336,7 @@ impl Scripts {
             restore,
             held,
             used,
+            matters,
             root,
             roots,
             define,
