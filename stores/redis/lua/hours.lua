@@ -16,7 +16,7 @@ local MOST_DROPPED = 32
 local SWEEP = 8
 
 function usage.hour_of(at)
-  return math.max(math.floor(at / HOUR), 0)
+  return at > 0 and (at - at % HOUR) / HOUR or 0
 end
 
 -- When the records of an hour are over.

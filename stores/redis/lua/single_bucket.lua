@@ -16,7 +16,7 @@ if is_callers == 0 then
   local time = ARGV.time or redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local level, used_hour, used, told_at = 0, nil, nil, nil
+local level, kept_until, used_hour, used, told_at = 0, 0, nil, nil, nil
 local kept = redis.call('GET', KEYS[1])
 if kept then
   local by, latest, at, states, own, retained, last, _
@@ -26,7 +26,7 @@ if kept then
     if last ~= BEGINNING then return false end
   elseif string.byte(kept) == 195 then
     local count, tail
-    _, count, by, latest, _, _, level, at, _, last, tail, used_hour, _, used, told_at =
+    _, count, by, latest, kept_until, _, level, at, _, last, tail, used_hour, _, used, told_at =
       struct.unpack(COUNTED, kept)
     if count ~= 1 or last ~= BEGINNING or tail ~= 0 then return false end
   else
@@ -47,26 +47,37 @@ local wanted = level + amount * weight
 if wanted >= EXACT or amount > capacity then return false end
 if wanted > brim then return -level end
 -- A moment after it has drained the row equals "never seen".
-local forget_at = now + wanted / drain + (ARGV.longer or 0)
-local row, until_at, counted = nil, forget_at, ARGV[2]
-if counted then
-  local hour = usage.hour_of(now)
-  if used_hour ~= hour or used + amount >= EXACT then
-    if used_hour then
-      local told = string.sub(kept, told_at)
-      usage.count(KEYS[3], KEYS[4], told, { used }, used_hour, now, is_callers == 1)
-    end
-    used = 0
+local forget_at, counted = now + wanted / drain + (ARGV.longer or 0), ARGV[2]
+if not counted then
+  local row = struct.pack(ROW, 193, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0)
+  if is_callers == 1 or forget_at >= EXACT then
+    redis.call('SET', KEYS[1], row)
+  else
+    redis.call('SET', KEYS[1], row, 'PXAT', math.floor(forget_at / 1000) + 1)
   end
-  until_at = math.max(forget_at, usage.over_at(hour, struct.unpack('<d', counted)))
-  row = struct.pack(COUNTED, 195, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0,
-    hour, forget_at, used + amount) .. counted
-else
-  row = struct.pack(ROW, 193, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0)
+  return wanted
 end
-if is_callers == 1 or until_at >= EXACT then
+
+local hour = usage.hour_of(now)
+if used_hour ~= hour or used + amount >= EXACT then
+  if used_hour then
+    local told = string.sub(kept, told_at)
+    usage.count(KEYS[3], KEYS[4], told, { used }, used_hour, now, is_callers == 1)
+  end
+  used, kept_until = 0, 0
+end
+-- Until when it is kept is said once in an hour, if it has drained by then.
+local is_kept = is_callers == 1 or kept_until >= forget_at and kept_until > 0
+if not is_kept then
+  kept_until = math.max(forget_at, usage.over_at(hour, struct.unpack('<d', counted)))
+end
+local row = struct.pack(COUNTED, 195, 1, revision, now, kept_until, 1, wanted, now, 0, BEGINNING, 0,
+  hour, forget_at, used + amount) .. counted
+if is_callers == 1 or kept_until >= EXACT then
   redis.call('SET', KEYS[1], row)
+elseif is_kept then
+  redis.call('SET', KEYS[1], row, 'KEEPTTL')
 else
-  redis.call('SET', KEYS[1], row, 'PXAT', math.floor(until_at / 1000) + 1)
+  redis.call('SET', KEYS[1], row, 'PXAT', math.floor(kept_until / 1000) + 1)
 end
 return wanted

@@ -110,33 +110,37 @@ local function read_tails(was, flat, limits)
 end
 
 -- Counts in the row what was used, more or less, in the hour of an instant, and answers until when it is
--- kept for that. If the row has another hour, that goes to the records where this is the present one;
--- else this does.
+-- kept for what it has counted. The records are told of what the row has of another hour, where this is the
+-- present one, and else of this; and of what is too much for a double.
 function layout.count(changes, used_at, numbers, limits, was, told_at, told, records, order, now, is_callers)
-  local count, first = limits.count, limits.numbers - limits.count
-  local hour_at, hour, present = first - 1, usage.hour_of(used_at), usage.hour_of(now)
-  if not numbers[hour_at] or hour == present and numbers[hour_at] ~= hour then
-    if numbers[hour_at] then
-      local amounts = { unpack(numbers, first + 1, first + count) }
-      usage.count(records, order, string.sub(was, told_at), amounts, numbers[hour_at], now, is_callers)
+  local count, present = limits.count, usage.hour_of(now)
+  local before, hour = limits.numbers - count, used_at == now and present or usage.hour_of(used_at)
+  local its = numbers[before - 1]
+  if not its or hour == present and its ~= present then
+    if its then
+      local amounts = { unpack(numbers, before + 1, before + count) }
+      usage.count(records, order, string.sub(was, told_at), amounts, its, now, is_callers)
     end
-    numbers[hour_at] = present
-    for i = 1, count do numbers[first + i] = 0 end
+    its, numbers[before - 1] = present, present
+    for i = 1, count do numbers[before + i] = 0 end
   end
-  local fits, is_used = numbers[hour_at] == hour, false
+  local others, is_used = nil, false
   for i = 1, count do
-    local sum = numbers[first + i] + (changes and changes[i] or 0)
-    fits = fits and sum < EXACT and sum > -EXACT
+    local used, more = numbers[before + i], changes and changes[i] or 0
+    local sum = used + more
+    if its == hour and sum < EXACT and sum > -EXACT then
+      used, numbers[before + i] = sum, sum
+    elseif more ~= 0 then
+      others = others or {}
+      others[i] = more
+    end
+    is_used = is_used or used ~= 0
   end
-  for i = 1, count do
-    if changes and fits then numbers[first + i] = numbers[first + i] + (changes[i] or 0) end
-    is_used = is_used or numbers[first + i] ~= 0
+  if others then
+    for i = 1, count do others[i] = others[i] or 0 end
+    usage.count(records, order, told, others, hour, now, is_callers)
   end
-  if changes and not fits then
-    for i = 1, count do changes[i] = changes[i] or 0 end
-    usage.count(records, order, told, changes, hour, now, is_callers)
-  end
-  return is_used and usage.over_at(numbers[hour_at], struct.unpack('<d', told)) or BEGINNING
+  return is_used and usage.over_at(its, struct.unpack('<d', told)) or BEGINNING
 end
 
 -- How long it takes `what` to drain.
