@@ -9,14 +9,11 @@ use support::{Fixture, KEEP, SECOND, hourly, machine_time, open, options, rate, 
 use tidegate_conformance::TableExt;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
-use tidegate_store::core::{Payment, Rule, Span, Timestamp};
-use tidegate_store::{Ending, Hours, Plan, PlanLimit, Select, StoreError, Usage};
+use tidegate_store::core::{Payment, Rule, Span};
+use tidegate_store::{Hours, Plan, PlanLimit, Select, StoreError, Usage};
 
 /// So many leases have expired under each root, none of them dealt with.
 const EXPIRED: usize = 3;
-
-/// An hour in microseconds.
-const HOUR: i64 = 3_600_000_000;
 
 /// What a lease takes comes back as it expires, and is counted.
 fn fixture(server: &PostgresServer) -> (PostgresStore, Fixture) {
@@ -220,37 +217,6 @@ fn what_rows_have_counted_by_older_limits_is_pruned_into_the_records() {
         "that of the newest limits stays"
     );
     assert_eq!(pages_of(&renamed, 100), expected);
-}
-
-/// However few are on a page: those of a record and a row together, and the keys of which nothing is.
-#[test]
-fn pages_of_usage_go_on_behind_rows_that_have_none() {
-    let Some(server) = PostgresServer::start() else {
-        return;
-    };
-    let store = open(&server, Clock::Caller);
-    let now = Timestamp::from_micros(machine_time().as_micros() / HOUR * HOUR);
-    let fixture = Fixture::at(&store, "t", counting(0, &["a", "b", "c"], rate(1, 99)), now);
-    // Leases that end in another hour are counted less in a record; takes, in the row.
-    for key in [&b"a"[..], b"c", b"d", b"f"] {
-        let lease = fixture.lease(key, &[5, 5, 5], 7_200 * SECOND).lease;
-        let id = lease.expect("it is free").id;
-        fixture.set_now(now + Span::from_secs(3_600));
-        assert!(fixture.admits(key, &[1, 0, 2]));
-        let settle = Ending::Settle(&[Some(2), Some(7), None]);
-        fixture.end(key, id, settle).expect("it is held");
-        fixture.set_now(now);
-    }
-    fixture.set_now(now + Span::from_secs(3_600));
-    for key in [&b"b"[..], b"e", b"g", b"h"] {
-        assert!(fixture.admits(key, &[0, 0, 0]));
-    }
-    let all = pages_of(&fixture, 1_000);
-    let of_a = ["a a 2", "a b 7", "a c 5", "a a 1", "a c 2"];
-    assert_eq!((all.len(), &all[..5]), (20, &of_a.map(str::to_owned)[..]));
-    for most in 1..=7 {
-        assert_eq!(pages_of(&fixture, most), all, "{most} on a page");
-    }
 }
 
 /// The row was to begin another hour, and the records had what was used in the one before.

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use redis::{Connection, Value};
-use support::{Fixture, KEEP, SECOND, ask, connect, hourly, machine_time, open};
+use support::{Fixture, KEEP, SECOND, ask, connect, hourly, machine_time, open, rate};
 use tidegate_conformance::TableExt;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
-use tidegate_store::core::{Payment, Span};
+use tidegate_store::core::{Payment, Rule, Span};
 use tidegate_store::{Ending, Hours, Plan, PlanLimit, Select, Usage};
 
 const ROOTS: usize = 600;
@@ -44,10 +44,19 @@ fn counting_of(
     (levels, hours): (usize, u64),
     refunds: bool,
 ) -> Fixture {
+    counting_by_rule(server, clock, (levels, hours), (hourly(1_000), refunds))
+}
+
+fn counting_by_rule(
+    server: &RedisServer,
+    clock: Clock,
+    (levels, hours): (usize, u64),
+    (rule, refunds): (Rule, bool),
+) -> Fixture {
     let limit = PlanLimit {
         name: "calls".into(),
         uid: 0,
-        rule: hourly(1_000),
+        rule,
         level: levels - 1,
         payment: Payment::Prepaid,
         shadow: false,
@@ -107,6 +116,8 @@ fn each_record_is_listed_once_while_the_server_s_own_table_shrinks() {
     for n in 0..ROOTS {
         assert!(fixture.admits(format!("key {n}").as_bytes(), &[1]));
     }
+    // The first listing makes a record of each.
+    assert_eq!(listed(&fixture, 1_000, |_| {}).len(), ROOTS);
     let small = table_size(&mut connection);
     let told = listed(&fixture, 20, |page| {
         if page % 2 == 0 {
@@ -419,4 +430,34 @@ fn a_lease_is_known_for_as_long_as_what_it_gives_back_was_used() {
     let settled = Ending::Settle(&[Some(3)]);
     fixture.end(b"k", lease.id, settled).expect("held");
     assert!(kept() <= 48 * 3_600_000);
+}
+
+/// It stays for what it has counted, and is no key that matters.
+#[test]
+fn a_row_that_has_drained_is_kept_for_its_usage_and_listed_as_no_key() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let fixture = counting_by_rule(&server, Clock::Server, (1, 48), (rate(1_000, 9), false));
+    let mut connection = connect(&server);
+    for n in 0..300 {
+        let key = format!("key {n}");
+        assert!(fixture.admits(key.as_bytes(), &[1]) && fixture.admits(key.as_bytes(), &[2]));
+    }
+    let found = || {
+        let listing = fixture.listing(Select::All, 1_000, None);
+        fixture.table.list_keys(&listing).expect("a page").items
+    };
+    while !found().is_empty() {
+        let _: Value = ask(&mut connection, &["BLPOP", "nothing", "0.01"]);
+    }
+    let mut is_there = |name: &str| ask::<i64>(&mut connection, &["EXISTS", name]) == 1;
+    assert!(is_there("{tidegate:t:key 7}:r") && !is_there("{tidegate:t:key 7}:u"));
+    for most in [7, 1_000] {
+        let told = listed(&fixture, most, |_| {});
+        assert!(told.iter().all(|used| used.amount == 3), "{told:?}");
+        assert_eq!(told.len(), 300);
+    }
+    // Then it is in the records.
+    assert!(!is_there("{tidegate:t:key 7}:r") && is_there("{tidegate:t:key 7}:u"));
 }

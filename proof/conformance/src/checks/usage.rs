@@ -783,6 +783,81 @@ pub(super) fn usage_is_listed_in_pages_each_record_once(subject: &Subject) -> Re
     Ok(())
 }
 
+/// A store may have what was used of an hour in two places: what a bucket's row has counted, and records
+/// of what a lease of that hour gave back later.
+pub(super) fn what_is_used_of_buckets_over_hours_is_listed_once_however_few_are_on_a_page(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let mut limits = buckets_of_tokens_and_calls();
+    limits.push(limit("total", 2, 0, rate(1, 1 << 40)));
+    let fixture = counted(subject, 1, limits)?;
+    for key in [&b"a"[..], b"c", b"d", b"f"] {
+        let (id, _) = fixture.hold(key, &[500, 500, 500], 2 * HOUR as u64);
+        fixture.pass(HOUR);
+        assert!(fixture.admits(key, &[1, 0, 2]));
+        let settle = Ending::Settle(&[Some(200), Some(700), None]);
+        fixture.end(key, id, settle).expect("held");
+        assert!(fixture.admits(key, &[3, 0, 0]));
+        fixture.pass(-HOUR);
+    }
+    fixture.pass(HOUR);
+    for key in [&b"b"[..], b"e", b"g"] {
+        let (id, _) = fixture.hold(key, &[9, 0, 0], HOUR as u64);
+        fixture.end(key, id, Ending::Cancel).expect("held");
+    }
+    let all = usage(&fixture, Select::All, Hours::ALL, 1_000);
+    let of_a: Vec<_> = all.iter().take(5).map(|used| used.amount).collect();
+    assert_eq!((all.len(), of_a), (20, vec![700, 200, 4, 500, 2]));
+    for most in 1..=7 {
+        let listed = usage(&fixture, Select::All, Hours::ALL, most);
+        assert_eq!(listed, all, "{most} on a page");
+    }
+    assert_eq!(
+        usage(&fixture, Select::Key(b"d"), Hours::ALL, 2),
+        all[10..15]
+    );
+    Ok(())
+}
+
+/// By which name it was used, whether its key is asked for again or not, and whatever the plan is then.
+pub(super) fn what_was_used_of_a_bucket_keeps_the_name_it_had(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let mut fixture = counted(subject, 1, buckets_of_tokens_and_calls())?;
+    let adopt = |fixture: &mut Fixture, names: [&str; 2], counts: bool| {
+        let mut limits = buckets_of_tokens_and_calls();
+        limits[0].name = names[0].into();
+        limits[1].name = names[1].into();
+        let plan = Plan::new(fixture.plan.version() + 1, 1, limits, KEEP);
+        fixture.plan = Arc::new(plan.counting_usage(counts.then_some(KEPT)));
+        fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    };
+    let take = |fixture: &Fixture, key: &[u8]| {
+        for _ in 0..3 {
+            assert!(fixture.admits(key, &[1 << 20, 1 << 21]));
+        }
+    };
+    let (one, two) = (3 << 20, 6 << 20);
+    for key in [&b"a"[..], b"b", b"c"] {
+        take(&fixture, key);
+    }
+    adopt(&mut fixture, ["calls", "jobs"], true);
+    take(&fixture, b"a");
+    take(&fixture, b"b");
+    adopt(&mut fixture, ["any", "other"], false);
+    take(&fixture, b"a");
+    let (a, b) = (
+        format!("a calls {}, a jobs {two}, a tokens {one}", one + two),
+        format!("b calls {}, b jobs {two}, b tokens {one}", one + two),
+    );
+    assert_eq!(
+        in_all(&fixture),
+        format!("{a}, {b}, c calls {two}, c tokens {one}")
+    );
+    Ok(())
+}
+
 pub(super) fn more_than_ten_thousand_hours_add_up(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
     needs_counting(subject)?;
