@@ -121,7 +121,7 @@ fn counting(version: u64, names: &[&str], rule: Rule) -> Arc<Plan> {
     let limit = |(uid, name): (usize, &&str)| PlanLimit {
         name: (*name).into(),
         uid: uid as u32,
-        rule: rule.clone(),
+        rule,
         level: 0,
         payment: Payment::Prepaid,
         shadow: false,
