@@ -257,6 +257,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
   v_now bigint := tidegate.clock();
   v_end timestamptz := clock_timestamp() + p_micros * interval '1 microsecond';
+  v_from_tab integer := p_tab;
+  v_from_key bytea := p_key;
   v_to_tab integer;
   v_to_key bytea;
   v_root record;
@@ -281,12 +283,6 @@ BEGIN
     pruned := pruned + 1;
     IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_used(v_row, v_now); END IF;
   END LOOP;
-  -- While it is known what the limits were called.
-  PERFORM tidegate.move_used(old.tab, old.key, v_now) FROM (
-    SELECT r.tab, r.key FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
-    WHERE (r.tab, r.key) > (p_tab, p_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
-      AND r.used_hour IS NOT NULL AND r.revision < s.newest
-    FOR UPDATE OF r SKIP LOCKED) AS old;
   FOR v_root IN
     SELECT r.tab, r.key, r.due, s.newest
     FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
@@ -316,6 +312,12 @@ BEGIN
       RETURN;
     END IF;
   END LOOP;
+  -- While it is known what the limits were called. They are locked to the end: so only some, and last.
+  PERFORM tidegate.move_used(old.tab, old.key, v_now) FROM (
+    SELECT r.tab, r.key FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
+    WHERE (r.tab, r.key) > (v_from_tab, v_from_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
+      AND r.used_hour IS NOT NULL AND r.revision < s.newest
+    LIMIT 100 FOR UPDATE OF r SKIP LOCKED) AS old;
 END $$;
 
 -- Deletes p_most records of usage that are over, those first that have been for longest; how
