@@ -272,13 +272,15 @@ BEGIN
   v_to_tab := coalesce(next_tab, 2147483647);
   v_to_key := coalesce(next_key, '');
   -- For as long as a clock may stand still a row stays.
-  FOR v_row IN DELETE FROM tidegate.rows WHERE (tab, key) IN (
-      SELECT r.tab, r.key FROM tidegate.rows r
-      WHERE (r.tab, r.key) > (p_tab, p_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
-        AND tidegate.forget_at(r) < v_now - 10000000 AND r.latest < v_now - 10000000
-        AND r.due = 9223372036854775807 AND r.line_until <= v_now
-      FOR UPDATE SKIP LOCKED)
-    RETURNING *
+  FOR v_row IN WITH gone AS (
+      DELETE FROM tidegate.rows WHERE (tab, key) IN (
+        SELECT r.tab, r.key FROM tidegate.rows r
+        WHERE (r.tab, r.key) > (p_tab, p_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
+          AND tidegate.forget_at(r) < v_now - 10000000 AND r.latest < v_now - 10000000
+          AND r.due = 9223372036854775807 AND r.line_until <= v_now
+        FOR UPDATE SKIP LOCKED)
+      RETURNING *)
+    SELECT * FROM gone ORDER BY tab, key
   LOOP
     pruned := pruned + 1;
     IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_used(v_row, v_now); END IF;
@@ -317,11 +319,12 @@ BEGIN
     SELECT r.tab, r.key FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
     WHERE (r.tab, r.key) > (v_from_tab, v_from_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
       AND r.used_hour IS NOT NULL AND r.revision < s.newest
-    LIMIT 100 FOR UPDATE OF r SKIP LOCKED) AS old;
+    ORDER BY r.tab, r.key LIMIT 100 FOR UPDATE OF r SKIP LOCKED) AS old;
 END $$;
 
 -- Deletes p_most records of usage that are over, those first that have been for longest; how
--- many there were. It waits for no lock.
+-- many there were. It waits for no lock. One stays for as long as its row has more of its hour: that may
+-- be kept for longer.
 CREATE FUNCTION tidegate.prune_usage(p_most integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
@@ -329,8 +332,10 @@ DECLARE
   v_deleted integer;
 BEGIN
   DELETE FROM tidegate.usage WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM tidegate.usage WHERE over_at <= v_now ORDER BY over_at LIMIT p_most
-    FOR UPDATE SKIP LOCKED));
+    SELECT u.ctid FROM tidegate.usage u
+    WHERE u.over_at <= v_now AND NOT EXISTS (SELECT FROM tidegate.rows r
+      WHERE r.tab = u.tab AND r.key = u.key AND r.used_hour = u.hour)
+    ORDER BY u.over_at LIMIT p_most FOR UPDATE OF u SKIP LOCKED));
   GET DIAGNOSTICS v_deleted = ROW_COUNT;
   RETURN v_deleted;
 END $$;

@@ -173,16 +173,19 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   e tidegate.revisions;
   v_over_at bigint;
+  v_of record;
 BEGIN
   SELECT * INTO e FROM tidegate.revisions WHERE tab = p_row.tab AND revision = p_row.revision;
+  IF e.usage IS NULL THEN RETURN; END IF;
   v_over_at := tidegate.over_at(p_row.used_hour, e.usage);
-  IF v_over_at > p_now THEN
-    FOR i IN 1 .. cardinality(p_row.used) LOOP
-      CONTINUE WHEN p_row.used[i] = 0;
-      PERFORM tidegate.note_first_use(p_row.tab, coalesce(p_row.long_key, p_row.key), e.names[i],
-        p_row.used_hour, v_over_at, p_row.used[i]);
-    END LOOP;
-  END IF;
+  IF v_over_at <= p_now THEN RETURN; END IF;
+  -- Whoever locks several records does it in their order.
+  FOR v_of IN SELECT name, amount FROM unnest(e.names, p_row.used) AS used (name, amount)
+    WHERE amount <> 0 ORDER BY name
+  LOOP
+    PERFORM tidegate.note_first_use(p_row.tab, coalesce(p_row.long_key, p_row.key), v_of.name,
+      p_row.used_hour, v_over_at, v_of.amount);
+  END LOOP;
 END $$;
 
 -- Moves it there. (The row is locked first, by everyone: what is read before may be moved meanwhile.)

@@ -8,11 +8,21 @@ use crate::connection::{Argument, Link};
 /// So many rows of each SQL table are deleted in one step.
 const AT_ONCE: i64 = 1_000;
 
-/// What belongs to a set, by its number.
-const OF_A_SET: [&str; 5] = ["waiters", "leases", "usage", "rows", "revisions"];
+/// What belongs to a set, by its number, and in which order others lock several.
+const OF_A_SET: [(&str, &str); 5] = [
+    ("waiters", "ctid"),
+    ("leases", "ctid"),
+    ("usage", "key, hour, name"),
+    ("rows", "ctid"),
+    ("revisions", "ctid"),
+];
 
 /// What belongs to an owner, by its name.
-const OF_AN_OWNER: [&str; 3] = ["definition_events", "definition_changes", "definitions"];
+const OF_AN_OWNER: [(&str, &str); 3] = [
+    ("definition_events", "ctid"),
+    ("definition_changes", "ctid"),
+    ("definitions", "ctid"),
+];
 
 /// What the name of a set begins with that is being deleted: who opens one of its name meanwhile
 /// makes another.
@@ -50,7 +60,7 @@ pub(crate) async fn clear(
 /// Some of what belongs to `whose`; if that was all of it, what stands for it by `last`.
 async fn part(
     link: &Link,
-    (column, tables): (&str, &[&str]),
+    (column, tables): (&str, &[(&str, &str)]),
     whose: Argument<'_>,
     last: &str,
 ) -> Result<Cleared, StoreError> {
@@ -67,14 +77,15 @@ async fn part(
 /// Deletes some of what belongs to `whose`; how many rows. As many as that, and there may be more.
 async fn delete(
     link: &Link,
-    (column, tables): (&str, &[&str]),
+    (column, tables): (&str, &[(&str, &str)]),
     whose: Argument<'_>,
 ) -> Result<i64, StoreError> {
     let mut removed = 0;
-    for table in tables {
+    for (table, order) in tables {
         let delete = format!(
             "WITH gone AS (DELETE FROM tidegate.{table} WHERE ctid = ANY(ARRAY(
-                SELECT ctid FROM tidegate.{table} WHERE {column} = $1 LIMIT $2)) RETURNING 1)
+                SELECT ctid FROM tidegate.{table} WHERE {column} = $1 ORDER BY {order} LIMIT $2
+                FOR UPDATE)) RETURNING 1)
             SELECT count(*) FROM gone"
         );
         let rows = link.query(&delete, &[whose, &AT_ONCE]).await?;

@@ -240,3 +240,52 @@ fn a_lease_of_an_id_that_is_there_counts_nothing_twice() {
     assert_eq!(again.err(), Some(StoreError::DuplicateLease));
     assert_eq!(pages_of(&fixture, 100), ["k a 5", "k b 5"]);
 }
+
+/// One that was written while its set was cleared: no step of any set got past it.
+#[test]
+fn a_row_whose_limits_are_gone_is_pruned_like_any_other() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let (past, store) = (open(&server, Clock::Caller), open(&server, Clock::Server));
+    let ago = machine_time() - Span::from_secs(7_200);
+    let table = |name| Fixture::at(&past, name, counting(0, &["a"], rate(1, 99)), ago);
+    let (cleared, other) = (table("cleared"), table("other"));
+    assert!(cleared.admits(b"k", &[1]) && other.admits(b"k", &[1]));
+    sql(
+        &server,
+        "DELETE FROM tidegate.revisions WHERE tab = (SELECT min(tab) FROM tidegate.rows);
+         DELETE FROM tidegate.sets WHERE tab = (SELECT min(tab) FROM tidegate.rows)",
+    );
+    store.prune().expect("an answer");
+    assert_eq!(sql(&server, "SELECT count(*) FROM tidegate.rows"), ["0"]);
+    assert_eq!(pages_of(&other, 100), ["k a 1"]);
+}
+
+/// The row has more of that hour, which is kept for longer: the record went by the shorter time, and
+/// what it had of the hour with it.
+#[test]
+fn a_record_is_kept_for_as_long_as_its_row_has_more_of_its_hour() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let (past, store) = (open(&server, Clock::Caller), open(&server, Clock::Server));
+    let ago = machine_time() - Span::from_secs(7 * 86_400);
+    let kept = |version, hours: u64| {
+        let plan = Plan::clone(&counting(version, &["a", "b"], rate(1, 9_999_999)));
+        Arc::new(plan.counting_usage(Some(Span::from_secs(3_600 * hours))))
+    };
+    let before = Fixture::at(&past, "t", kept(0, 1), ago);
+    assert!(before.admits(b"k", &[5_000_000, 5_000_000]));
+    let after = before.beside(kept(1, 30 * 24));
+    after.left(b"k");
+    assert!(after.admits(b"k", &[3_000_000, 3_000_000]));
+    assert_eq!(pages_of(&after, 9), ["k a 8000000", "k b 8000000"]);
+    while store.prune().expect("an answer") > 0 {}
+    assert_eq!(pages_of(&after, 9), ["k a 8000000", "k b 8000000"]);
+    after.set_now(after.now() + Span::from_secs(3_600));
+    assert!(after.admits(b"k", &[1, 1]));
+    while store.prune().expect("an answer") > 0 {}
+    let later = ["k a 8000000", "k b 8000000", "k a 1", "k b 1"];
+    assert_eq!(pages_of(&after, 9), later);
+}

@@ -23,7 +23,9 @@ local function move_used(row)
   end
   if not is_any then return end
   usage.count(USAGE, ORDER, used.counted, used.amounts, used.hour, now, is_callers)
-  if used.forget_at <= now and not is_callers then
+  -- What has recovered is kept a second longer: a batch goes on by an instant before it had.
+  local forget_at = used.forget_at + 1000000
+  if forget_at <= now and not is_callers then
     redis.call('DEL', ROW)
     return
   end
@@ -32,8 +34,8 @@ local function move_used(row)
   local rest = string.sub(row, numbers[last + 1])
   row = struct.pack(layout.format(numbers[2], true), unpack(numbers, 1, last)) .. rest
   redis.call('SET', ROW, row)
-  if used.forget_at < 9007199254740992 and not is_callers then
-    redis.call('PEXPIREAT', ROW, string.format('%.0f', math.ceil(used.forget_at / 1000)))
+  if forget_at < 9007199254740992 and not is_callers then
+    redis.call('PEXPIREAT', ROW, string.format('%.0f', math.ceil(forget_at / 1000)))
   end
 end
 

@@ -29,21 +29,26 @@ const REFUSED: u8 = 2;
 /// the others are no text, which the client then cannot read.
 const PING: (&str, &str) = ("ping", "function() return 1 end");
 
-/// What the library has: a name, and the text that says which Lua function that is.
-pub(crate) type Entry = (&'static str, String);
+/// What the library has: a name, the text that says which Lua function that is, and whether it only
+/// reads, which it may on a server that refuses writes.
+pub(crate) type Entry = (&'static str, String, bool);
 
 impl Library {
     /// `definitions`, and the functions of them that are to be called.
     pub(crate) fn new(definitions: &str, entries: &[Entry], is_allowed: bool) -> Self {
-        let bodies = entries.iter().map(|(_, function)| function.as_str());
+        let bodies = entries.iter().map(|(_, function, _)| function.as_str());
         let text: String = [definitions].into_iter().chain(bodies).collect();
         let name = format!("tidegate_{}", redis::Script::new(&text).get_hash());
         let mut source = format!("#!lua name={name}\n{definitions}");
         let entries = entries
             .iter()
-            .map(|(entry, function)| (*entry, &**function));
-        for (entry, function) in entries.chain([PING]) {
-            let registered = format!("redis.register_function('{name}_{entry}', {function})\n");
+            .map(|(entry, function, reads)| (*entry, &**function, *reads));
+        for (entry, function, reads) in entries.chain([(PING.0, PING.1, false)]) {
+            let flags = if reads { "'no-writes'" } else { "" };
+            let registered = format!(
+                "redis.register_function{{ function_name = '{name}_{entry}', \
+                 callback = {function}, flags = {{ {flags} }} }}\n"
+            );
             source.push_str(&registered);
         }
         Self {

@@ -98,7 +98,15 @@ impl Inner {
         if self.shared.clock == Clock::Caller || unseen {
             return self.look_at(&revision, key, now).await;
         }
-        let row = self.names.row(&path, path.depth() - 1);
+        self.row_matters(&self.names.row(&path, path.depth() - 1))
+            .await
+    }
+
+    /// Whether a row is more than "never seen" by the server's clock; by the caller's, whether it is there.
+    async fn row_matters(&self, row: &[u8]) -> Result<bool, StoreError> {
+        if self.shared.clock == Clock::Caller {
+            return Ok(true);
+        }
         let (link, script) = (&self.shared.link, &self.shared.scripts.matters);
         Ok(link.call(script, &[row], &[]).await? == Value::Int(1))
     }
@@ -257,7 +265,10 @@ impl Inner {
         let mut scan = Scan::new(self, self.names.rows(Select::All, 1), None);
         let mut count = 0;
         while scan.step(LOOKED_AT).await? {
-            count += scan.place.found.len();
+            for rows in scan.place.found.chunks(AT_ONCE) {
+                let matter = try_join_all(rows.iter().map(|row| self.row_matters(row))).await?;
+                count += matter.into_iter().filter(|&matters| matters).count();
+            }
         }
         Ok(count)
     }

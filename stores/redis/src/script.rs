@@ -233,6 +233,9 @@ const WHOLE: [(&str, &str); 12] = [
     ("events", concat!(lua!("kept"), lua!("events"))),
 ];
 
+/// Those of them that only read.
+const READS: [&str; 5] = ["held", "matters", "defined", "definition", "events"];
+
 /// The name of what all other files are.
 const DECIDE: &str = "decide";
 
@@ -264,9 +267,12 @@ fn definitions() -> String {
 /// All files as one library.
 fn library(is_allowed: bool) -> Library {
     let definitions = definitions();
-    let entries = FUNCTIONS.map(|(name, function)| (name, function.to_owned()));
+    let entries = FUNCTIONS.map(|(name, function)| (name, function.to_owned(), false));
     let mut entries = entries.to_vec();
-    entries.extend(WHOLE.map(|(name, text)| (name, format!("function(KEYS, ARGV)\n{text}end"))));
+    entries.extend(WHOLE.map(|(name, text)| {
+        let function = format!("function(KEYS, ARGV)\n{text}end");
+        (name, function, READS.contains(&name))
+    }));
     Library::new(&definitions, &entries, is_allowed)
 }
 

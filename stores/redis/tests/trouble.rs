@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use support::{Fixture, ask, connect, hourly, machine_time, open, plan};
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_conformance::{Hole, Paused};
+use tidegate_conformance::{Hole, Paused, TableExt};
 use tidegate_redis::{Clock, Options, RedisError, RedisStore};
-use tidegate_store::{Detail, Out, Reply, StoreError, Verb};
+use tidegate_store::{Detail, Out, OwnedKey, Reply, Select, StoreError, Verb};
 
 const PASSWORD: &str = "hunter-2-is-secret";
 
@@ -186,6 +186,9 @@ fn a_full_server_admits_nothing_and_says_what_to_do() {
     let told = fixture.take(b"k", &[1]).expect_err("there is no room");
     let is_full = matches!(&told, StoreError::Full(why) if why.contains("maxmemory"));
     assert!(is_full && told.outage().is_none(), "{told}");
+    let listing = fixture.listing(Select::All, 10, None);
+    let listed = fixture.table.list_keys(&listing).expect("a page");
+    assert_eq!(listed.items, [OwnedKey::new(b"k")]);
     let () = ask(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(fixture.left(b"k"), [8]);
 }
