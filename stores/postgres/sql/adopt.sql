@@ -128,8 +128,8 @@ BEGIN
   END IF;
   v_old := coalesce(v_row.own,
     tidegate.rules_at((tidegate.revision(p_tab, v_row.revision)).rules, p_level));
-  -- By the names that its limits had.
-  IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.move_used(p_tab, v_row.key, p_now); END IF;
+  -- What it has counted belongs to the names that its limits had.
+  IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.move_row_usage(p_tab, v_row.key, p_now); END IF;
   v_carried.states := tidegate.states_of(v_row, cardinality(v_old));
   v_carried.retained := v_row.retained;
   IF v_row.revision >= p_revision THEN

@@ -283,7 +283,7 @@ BEGIN
     SELECT * FROM gone ORDER BY tab, key
   LOOP
     pruned := pruned + 1;
-    IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_used(v_row, v_now); END IF;
+    IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_row_usage(v_row, v_now); END IF;
   END LOOP;
   FOR v_root IN
     SELECT r.tab, r.key, r.due, s.newest
@@ -314,8 +314,9 @@ BEGIN
       RETURN;
     END IF;
   END LOOP;
-  -- While it is known what the limits were called. They are locked to the end: so only some, and last.
-  PERFORM tidegate.move_used(old.tab, old.key, v_now) FROM (
+  -- Rows of older revisions, while it is known what their limits were called. They stay locked to the end of
+  -- the step: so only some, and last.
+  PERFORM tidegate.move_row_usage(old.tab, old.key, v_now) FROM (
     SELECT r.tab, r.key FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
     WHERE (r.tab, r.key) > (v_from_tab, v_from_key) AND (r.tab, r.key) <= (v_to_tab, v_to_key)
       AND r.used_hour IS NOT NULL AND r.revision < s.newest
@@ -323,8 +324,8 @@ BEGIN
 END $$;
 
 -- Deletes p_most records of usage that are over, those first that have been for longest; how
--- many there were. It waits for no lock. One stays for as long as its row has more of its hour: that may
--- be kept for longer.
+-- many there were. It waits for no lock. A record stays while its row counts the same hour: that may be
+-- kept for longer.
 CREATE FUNCTION tidegate.prune_usage(p_most integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE

@@ -17,6 +17,9 @@
 -- of it by then, a request that it admits is one that `latest` does. A key that no index
 -- holds as it is, any row that is not plain, one with something due, and what an older
 -- clock cannot say, is `tidegate.decide`'s.
+--
+-- (Beyond 2^62, 4611686018427387904, what a row has counted goes to the records, so that no bigint overflows.
+-- The hour is written out, as `tidegate.hour_of` has it: a function costs more than the division.)
 DO $make$
 DECLARE
   v_way record;
@@ -57,7 +60,8 @@ END $$;
   END LOOP;
 END $make$;
 
--- Begins to count in a row what is used in another hour than it does. Answers whether it was another.
+-- Has a plain row count the hour of `p_now`: what it has of another goes to the records. False if it counts
+-- that hour already, or is no plain row.
 CREATE FUNCTION tidegate.begin_hour(
   p_tab integer, p_revision bigint, p_key bytea, p_now bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -71,7 +75,7 @@ BEGIN
   IF NOT FOUND OR (v_row.used_hour = v_hour AND v_row.used[1] <= 4611686018427387904) THEN
     RETURN false;
   END IF;
-  IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_used(v_row, p_now); END IF;
+  IF v_row.used_hour IS NOT NULL THEN PERFORM tidegate.record_row_usage(v_row, p_now); END IF;
   UPDATE tidegate.rows SET used_hour = v_hour, used = '{0}' WHERE tab = p_tab AND key = p_key;
   RETURN true;
 END $$;
@@ -129,7 +133,7 @@ END $$;
 -- are 0, 1 and the capacity of slots. They are 2^61 at most. The key is such as an index
 -- holds it; the rest is as `tidegate.decide` is given it.
 --
--- p_counted says whether usage is.
+-- p_counted: the plan counts usage.
 --
 -- A row is ordinary that this plan wrote, with nothing due. Ended leases are forgotten
 -- many at a time, and not at each command: what is due may be so late (100,000
@@ -325,15 +329,15 @@ DECLARE
   v_fence numeric := 0;
   v_shares numeric[] := '{}';
   v_marks integer := CASE WHEN p_counted THEN 2 ELSE 0 END;
-  v_used_hour integer;
-  v_used_by bigint[];
-  v_begins_hour boolean := false;
+  v_row_hour integer;
+  v_row_usage bigint[];
+  v_is_new_hour boolean := false;
 BEGIN
   SELECT r.ctid, CASE WHEN p_caller IS FALSE THEN tidegate.clock() ELSE p_now END, r.latest, r.due,
     r.line_until, r.forget_at, r.states, r.used_hour, r.used,
     r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL AND r.retained IS NULL
-  INTO v_row_at, v_now, v_latest, v_due, v_line_until, v_forget_at, v_states, v_used_hour,
-    v_used_by, v_is_known
+  INTO v_row_at, v_now, v_latest, v_due, v_line_until, v_forget_at, v_states, v_row_hour,
+    v_row_usage, v_is_known
   FROM tidegate.rows r WHERE r.tab = p_tab AND r.key = p_key FOR UPDATE;
   IF (v_is_known AND v_states IS NOT NULL AND v_latest <= v_now AND v_due > v_now - 100000
     AND v_line_until <= v_now AND p_idempotency IS NULL) IS NOT TRUE THEN
@@ -407,14 +411,14 @@ BEGIN
   END LOOP;
 
   IF p_counted THEN
-    v_begins_hour := v_used_hour IS DISTINCT FROM greatest(v_now / 3600000000, 0)
-      OR 4611686018427387904 < ANY (v_used_by);
-    IF v_begins_hour THEN
-      v_used_hour := greatest(v_now / 3600000000, 0);
-      v_used_by := array_fill(0::bigint, ARRAY[cardinality(p_amounts)]);
+    v_is_new_hour := v_row_hour IS DISTINCT FROM greatest(v_now / 3600000000, 0)
+      OR 4611686018427387904 < ANY (v_row_usage);
+    IF v_is_new_hour THEN
+      v_row_hour := greatest(v_now / 3600000000, 0);
+      v_row_usage := array_fill(0::bigint, ARRAY[cardinality(p_amounts)]);
     END IF;
     FOR i IN 1 .. cardinality(p_amounts) LOOP
-      IF p_limits[6 * i - 5] = 1 THEN v_used_by[i] := v_used_by[i] + v_amounts[i]; END IF;
+      IF p_limits[6 * i - 5] = 1 THEN v_row_usage[i] := v_row_usage[i] + v_amounts[i]; END IF;
     END LOOP;
   END IF;
   IF v_row_at IS NULL THEN
@@ -423,7 +427,7 @@ BEGIN
       (tab, revision, latest, forget_at, due, followed, key, states, used_hour, used)
     SELECT tab, p_revision, v_now, coalesce(v_forget_at, -9223372036854775808),
       CASE WHEN p_id IS NULL THEN v_due ELSE least(v_due, v_until) END, p_revision, p_key, v_states,
-      v_used_hour, v_used_by
+      v_row_hour, v_row_usage
     FROM tidegate.sets WHERE tab = p_tab AND NOT EXISTS (
       SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)
     ON CONFLICT DO NOTHING;
@@ -446,12 +450,12 @@ BEGIN
       p_detail, p_id, p_until, p_idempotency, p_turn, p_channel, p_ahead, p_alive, p_least);
   END IF;
   IF v_row_at IS NOT NULL THEN
-    IF v_begins_hour THEN
-      PERFORM tidegate.record_used(r, v_now) FROM tidegate.rows r
+    IF v_is_new_hour THEN
+      PERFORM tidegate.record_row_usage(r, v_now) FROM tidegate.rows r
       WHERE r.ctid = v_row_at AND r.used_hour IS NOT NULL;
     END IF;
     UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
-      states = v_states, tat = NULL, drain = NULL, used_hour = v_used_hour, used = v_used_by
+      states = v_states, tat = NULL, drain = NULL, used_hour = v_row_hour, used = v_row_usage
     WHERE ctid = v_row_at;
   END IF;
   IF p_detail = 2 OR p_turn IS NOT NULL THEN
@@ -479,7 +483,7 @@ END $$;
 CREATE FUNCTION tidegate.end_set(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_keep numeric, p_id numeric, p_ending integer, p_used bigint[],
-  p_remember boolean, p_counted boolean DEFAULT false)
+  p_remember boolean, p_counted boolean)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_row_at tid;
@@ -500,8 +504,8 @@ DECLARE
   v_waits boolean := false;
   v_granted_at bigint;
   v_is_counted boolean;
-  v_used_hour integer;
-  v_used_by bigint[];
+  v_row_hour integer;
+  v_row_usage bigint[];
   v_more numeric[];
   v_at integer;
   c numeric[];
@@ -516,7 +520,7 @@ BEGIN
       AND r.retained IS NULL AND l.stage < 2,
     CASE WHEN l.stage = 0 THEN tidegate.later(l.expires_at, p_keep) ELSE l.due END
   INTO v_row_at, v_lease_at, v_now, v_latest, v_due, v_line_until, v_states, v_until, v_shares,
-    v_remember, v_granted_at, v_is_counted, v_used_hour, v_used_by, v_is_known, v_known_until
+    v_remember, v_granted_at, v_is_counted, v_row_hour, v_row_usage, v_is_known, v_known_until
   FROM tidegate.rows r, tidegate.leases l
   WHERE r.tab = p_tab AND r.key = p_key
     AND l.tab = p_tab AND l.root = p_key AND l.id = p_id AND l.owner = p_key
@@ -597,15 +601,15 @@ BEGIN
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
   END IF;
   FOR i IN coalesce(array_lower(v_more, 1), 1) .. coalesce(array_upper(v_more, 1), 0) LOOP
-    IF v_used_hour = tidegate.hour_of(v_granted_at) AND abs(v_used_by[i]) <= 4611686018427387904 THEN
-      v_used_by[i] := v_used_by[i] + coalesce(v_more[i], 0);
+    IF v_row_hour = tidegate.hour_of(v_granted_at) AND abs(v_row_usage[i]) <= 4611686018427387904 THEN
+      v_row_usage[i] := v_row_usage[i] + coalesce(v_more[i], 0);
     ELSIF v_more[i] IS NOT NULL THEN
       PERFORM tidegate.use_more(p_tab, p_key, ARRAY[length(p_key)],
         tidegate.revision(p_tab, p_revision), ARRAY[i, 1, v_granted_at, v_more[i]], v_now);
     END IF;
   END LOOP;
   -- A row of which no limit has a state is as never seen.
-  UPDATE tidegate.rows SET latest = v_now, due = v_due, states = v_states, used = v_used_by,
+  UPDATE tidegate.rows SET latest = v_now, due = v_due, states = v_states, used = v_row_usage,
     forget_at = coalesce(v_forget_at, -9223372036854775808)
   WHERE ctid = v_row_at;
   IF v_line_until > v_now THEN PERFORM tidegate.wake(p_tab, p_key, v_now); END IF;

@@ -81,7 +81,8 @@ CREATE TYPE tidegate.carried AS (states tidegate.state[], retained tidegate.reta
 --
 -- `used` is what the fast paths (plain.sql) have counted of `used_hour`, by the position of the limit in
 -- the row's revision, and is not in `tidegate.usage` yet: what was used is the sum of both. It goes there
--- before the hour, the revision or the row does (`tidegate.record_used`). Null if nothing is.
+-- before the hour, the revision or the row does (`tidegate.record_row_usage`). Both are null in a row that
+-- has counted nothing.
 CREATE TABLE tidegate.rows (
   tab integer NOT NULL,
   revision bigint NOT NULL,
@@ -146,7 +147,7 @@ CREATE INDEX leases_idempotency ON tidegate.leases (tab, idempotency)
   WHERE idempotency IS NOT NULL AND stage = 0;
 
 -- What was used of a row and a limit, by its name, in an hour of the epoch, but for what the row says
--- itself; until when it is kept. Less than nothing, where more is given back of what the row says.
+-- itself; until when it is kept. Negative where a lease gave back what only the row has counted.
 CREATE TABLE tidegate.usage (
   tab integer NOT NULL,
   hour integer NOT NULL,

@@ -152,23 +152,25 @@ CREATE FUNCTION tidegate.use_more(
   p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_hour integer;
   v_over_at bigint;
-  v_name bytea;
+  v_of record;
 BEGIN
-  FOR i IN 1 .. coalesce(cardinality(p_used), 0) - 3 BY 4 LOOP
-    v_hour := tidegate.hour_of(p_used[i + 2]);
-    v_over_at := tidegate.over_at(v_hour, e.usage);
-    v_name := tidegate.row_name(p_key, p_ends, p_used[i + 1]::integer);
-    CONTINUE WHEN v_over_at <= p_now OR v_name IS NULL;
-    PERFORM tidegate.note_use(p_tab, v_name, e.names[p_used[i]::integer], v_hour, v_over_at,
-      p_used[i + 3]);
+  FOR v_of IN
+    SELECT tidegate.row_name(p_key, p_ends, p_used[i + 1]::integer) AS row,
+      tidegate.hour_of(p_used[i + 2]) AS hour, e.names[p_used[i]::integer] AS name,
+      p_used[i + 3] AS amount
+    FROM generate_series(1, cardinality(p_used) - 3, 4) AS i
+    ORDER BY tidegate.short(tidegate.row_name(p_key, p_ends, p_used[i + 1]::integer)), 2, 3
+  LOOP
+    v_over_at := tidegate.over_at(v_of.hour, e.usage);
+    CONTINUE WHEN v_over_at <= p_now OR v_of.row IS NULL;
+    PERFORM tidegate.note_use(p_tab, v_of.row, v_of.name, v_of.hour, v_over_at, v_of.amount);
   END LOOP;
 END $$;
 
 -- Adds to the records what a row says that was used, by whoever holds the lock on that row. What is
 -- over is not noted again; and nothing, once its revision is forgotten.
-CREATE FUNCTION tidegate.record_used(p_row tidegate.rows, p_now bigint)
+CREATE FUNCTION tidegate.record_row_usage(p_row tidegate.rows, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   e tidegate.revisions;
@@ -179,7 +181,7 @@ BEGIN
   IF e.usage IS NULL THEN RETURN; END IF;
   v_over_at := tidegate.over_at(p_row.used_hour, e.usage);
   IF v_over_at <= p_now THEN RETURN; END IF;
-  -- Whoever locks several records does it in their order.
+  -- Whoever locks several records does it in the order of row, hour and name.
   FOR v_of IN SELECT name, amount FROM unnest(e.names, p_row.used) AS used (name, amount)
     WHERE amount <> 0 ORDER BY name
   LOOP
@@ -188,8 +190,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Moves it there. (The row is locked first, by everyone: what is read before may be moved meanwhile.)
-CREATE FUNCTION tidegate.move_used(p_tab integer, p_key bytea, p_now bigint)
+-- Moves to the records what a row has counted: it is read under its lock, for another may have moved it.
+CREATE FUNCTION tidegate.move_row_usage(p_tab integer, p_key bytea, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
@@ -198,6 +200,6 @@ BEGIN
   WHERE tab = p_tab AND key = p_key AND used_hour IS NOT NULL FOR UPDATE;
   IF FOUND THEN
     UPDATE tidegate.rows SET used_hour = NULL, used = NULL WHERE tab = p_tab AND key = p_key;
-    PERFORM tidegate.record_used(v_row, p_now);
+    PERFORM tidegate.record_row_usage(v_row, p_now);
   END IF;
 END $$;

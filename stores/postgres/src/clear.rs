@@ -8,7 +8,8 @@ use crate::connection::{Argument, Link};
 /// So many rows of each SQL table are deleted in one step.
 const AT_ONCE: i64 = 1_000;
 
-/// What belongs to a set, by its number, and in which order others lock several.
+/// What belongs to a set, by its number, and in which order its rows are locked: records of usage as
+/// commands lock them, all else in any.
 const OF_A_SET: [(&str, &str); 5] = [
     ("waiters", "ctid"),
     ("leases", "ctid"),

@@ -144,9 +144,9 @@ fn usage_place(place: &[u8]) -> Option<(i32, &str, &[u8])> {
 /// The hour of a place behind all that is of a key.
 const END_OF_KEY: i32 = i32::MAX;
 
-/// Records, and what rows have of their own: of one key, hour and limit the sum. Of each $11 are looked
-/// at. What is behind the last row that was is for the next page: there is something with no amount in
-/// place of it.
+/// The sums of records and of what rows have counted, by key, hour and limit. Of each $11 are read at most.
+/// If so many rows were, the page ends at the last of them, marked by an entry of the hour 2147483647
+/// ([`END_OF_KEY`]) and nothing used; the next page goes on behind that.
 const USED: &str = "WITH plan AS (
         SELECT (SELECT e.usage FROM tidegate.sets s
             JOIN tidegate.revisions e ON e.tab = s.tab AND e.revision = s.newest

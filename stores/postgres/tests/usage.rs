@@ -174,8 +174,12 @@ fn what_was_used_stays_when_its_row_is_pruned() {
         }
         assert_eq!(sql(&server, IN_ROWS), ["2"]);
         let now = Fixture::at(&store, &table, plan, machine_time());
-        let listed = pages_of(&now, 100);
-        assert_eq!(listed.len(), 2 * names.len(), "{listed:?}");
+        let of = |key: &str, amount: u64| {
+            let line = move |name: &&str| format!("{key} {name} {amount}");
+            names.iter().map(line).collect::<Vec<_>>()
+        };
+        let listed = [of("a", 3), of("b", 6)].concat();
+        assert_eq!(pages_of(&now, 100), listed);
         while store.prune().expect("an answer") > 0 {}
         assert_eq!(sql(&server, "SELECT count(*) FROM tidegate.rows"), ["0"]);
         assert_eq!(pages_of(&now, 100), listed);
@@ -184,7 +188,7 @@ fn what_was_used_stays_when_its_row_is_pruned() {
 
 /// A row says by its revision what its limits are called.
 #[test]
-fn what_rows_have_counted_by_older_limits_is_pruned_into_the_records() {
+fn pruning_moves_what_rows_of_older_limits_have_counted_to_the_records() {
     let Some(server) = PostgresServer::start() else {
         return;
     };
@@ -197,7 +201,7 @@ fn what_rows_have_counted_by_older_limits_is_pruned_into_the_records() {
     );
     assert!(before.admits(b"idle", &[1_000, 2_000]) && before.admits(b"used", &[3_000, 4_000]));
     let renamed = before.beside(counting(1, &["c", "b"], rate(1, 99_999)));
-    // The first brings the row up to them, and is counted in the records.
+    // The first carries the row to the new limits, and is counted in the records.
     for _ in 0..2 {
         assert!(renamed.admits(b"used", &[500, 500]));
     }
@@ -221,7 +225,7 @@ fn what_rows_have_counted_by_older_limits_is_pruned_into_the_records() {
 
 /// The row was to begin another hour, and the records had what was used in the one before.
 #[test]
-fn a_lease_of_an_id_that_is_there_counts_nothing_twice() {
+fn a_lease_id_that_is_taken_counts_nothing_twice_in_a_new_hour() {
     let Some(server) = PostgresServer::start() else {
         return;
     };

@@ -100,17 +100,17 @@ function usage.keep(records, order, new, hour, keep, now, is_callers)
 end
 
 -- Adds to the records what was used, by the position of the limit: so much more, or less, in that hour.
--- What is over is not counted again. `counted` is for how long records are kept after their hour, a
--- double, and for each limit what its field has behind the hour, after its length.
-function usage.count(records, order, counted, changes, hour, now, is_callers)
-  local keep, from = struct.unpack('<d', counted)
+-- What is over is not counted again. `retention_and_names` is for how long records are kept after their
+-- hour, a double, and for each limit what its field has behind the hour, after its length.
+function usage.record(records, order, retention_and_names, changes, hour, now, is_callers)
+  local keep, from = struct.unpack('<d', retention_and_names)
   local new = {}
   if usage.over_at(hour, keep) <= now then return end
   local bytes
   for i = 1, #changes do
-    bytes, from = struct.unpack('<I4', counted, from)
+    bytes, from = struct.unpack('<I4', retention_and_names, from)
     if changes[i] ~= 0 then
-      local field = struct.pack('>I4', hour) .. string.sub(counted, from, from + bytes - 1)
+      local field = struct.pack('>I4', hour) .. string.sub(retention_and_names, from, from + bytes - 1)
       if usage.add(records, field, changes[i]) then new[#new + 1] = field end
     end
     from = from + bytes

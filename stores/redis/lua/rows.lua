@@ -27,7 +27,7 @@ local OUTDATED = 'written by an earlier form of this store, which is read no mor
 
 -- A limit's state of a flat row.
 local function state_of_flat(kind, first, second, third, fourth, tail)
-  local its_first, its_second, its_third = layout.fresh_numbers(kind)
+  local its_first, its_second, its_third = flat_row.fresh_numbers(kind)
   local is_fresh = first == its_first and second == its_second and tail == ''
   if is_fresh and (kind == 1 and fourth == BEGINNING or kind ~= 1 and third == its_third) then
     return FRESH
@@ -39,7 +39,7 @@ end
 
 -- The revision of a flat row, its latest instant, its states, and what it has counted.
 local function load_flat(bytes)
-  local numbers, last, rest_at = layout.read(bytes)
+  local numbers, last, rest_at = flat_row.read(bytes)
   local states, tail_at = {}, numbers[last + 1]
   for i = 1, numbers[2] do
     local at = 6 * i
@@ -48,7 +48,7 @@ local function load_flat(bytes)
       numbers[at + 4], tail)
     tail_at = tail_at + #tail
   end
-  return numbers[3], numbers[4], states, layout.used(bytes, numbers, last, rest_at)
+  return numbers[3], numbers[4], states, flat_row.used(bytes, numbers, last, rest_at)
 end
 
 -- `own` is what the plan says of the key alone, `by` what its states go by.
@@ -62,7 +62,7 @@ local function load_row(key, level, kept, own)
     row.revision, row.latest, row.states, row.by, row.retained = cmsgpack.unpack(kept)
     row.by = row.by or nil
     for _, state in ipairs(row.states) do
-      if state ~= FRESH and layout.is_outdated(state) then error(OUTDATED) end
+      if state ~= FRESH and flat_row.is_outdated(state) then error(OUTDATED) end
     end
   else
     row.states, row.by = fresh_states(level), own
@@ -147,14 +147,14 @@ end
 -- clock may step back.
 local function save_row(row, now)
   if is_fresh(row) then
-    usage.move(row, now)
+    usage.record_row(row, now)
     if row.was then redis.call('DEL', row.key) end
     return
   end
   local states = packed(row)
   if row.was == cmsgpack.pack(row.revision, row.latest) .. states then return end
   if row.read and not row.by and row.read == cmsgpack.pack(row.revision, row.states) then return end
-  usage.move(row, now)
+  usage.record_row(row, now)
   local revision = row.revision or plan.revision
   local bytes = cmsgpack.pack(revision, now) .. states
   -- Halfway through a change of limits it is soon written again.

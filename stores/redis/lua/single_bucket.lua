@@ -3,11 +3,12 @@
 -- refused; false for whatever is not as plain as that, and the whole script is called.
 -- KEYS: the row, the order of those who wait; where usage is counted, its records and their order.
 -- ARGV: eight doubles: whether the caller's clock decides, its now, the revision, then drain,
--- weight, brim, capacity and the amount; and what `usage.count` is told.
--- The row is written flat (`flat.lua`), each number in its place. (What `batch.lua` says beside
--- the arguments is there in a batch alone.)
+-- weight, brim, capacity and the amount; and what
+-- `usage.record` needs where usage is counted.
+-- The row is written flat, each number in its place: these are the forms of `flat.lua` for one bucket.
+-- (What `batch.lua` says beside the arguments is there in a batch alone.)
 local EXACT, BEGINNING, ROW = 9007199254740992, -9007199254740992, '<BBdddBddddI4'
-local COUNTED = '<BBdddBddddI4ddd'
+local ROW_COUNTED = '<BBdddBddddI4ddd'
 
 if redis.call('EXISTS', KEYS[2]) == 1 then return false end
 local is_callers, now, revision, drain, weight, brim, capacity, amount =
@@ -16,7 +17,7 @@ if is_callers == 0 then
   local time = ARGV.time or redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local level, kept_until, used_hour, used, told_at = 0, 0, nil, nil, nil
+local level, kept_until, used_hour, used, rest_at = 0, 0, nil, nil, nil
 local kept = redis.call('GET', KEYS[1])
 if kept then
   local by, latest, at, states, own, retained, last, _
@@ -26,8 +27,8 @@ if kept then
     if last ~= BEGINNING then return false end
   elseif string.byte(kept) == 195 then
     local count, tail
-    _, count, by, latest, kept_until, _, level, at, _, last, tail, used_hour, _, used, told_at =
-      struct.unpack(COUNTED, kept)
+    _, count, by, latest, kept_until, _, level, at, _, last, tail, used_hour, _, used, rest_at =
+      struct.unpack(ROW_COUNTED, kept)
     if count ~= 1 or last ~= BEGINNING or tail ~= 0 then return false end
   else
     by, latest, states, own, retained = cmsgpack.unpack(kept)
@@ -47,8 +48,8 @@ local wanted = level + amount * weight
 if wanted >= EXACT or amount > capacity then return false end
 if wanted > brim then return -level end
 -- A moment after it has drained the row equals "never seen".
-local forget_at, counted = now + wanted / drain + (ARGV.longer or 0), ARGV[2]
-if not counted then
+local forget_at, retention_and_names = now + wanted / drain + (ARGV.longer or 0), ARGV[2]
+if not retention_and_names then
   local row = struct.pack(ROW, 193, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0)
   if is_callers == 1 or forget_at >= EXACT then
     redis.call('SET', KEYS[1], row)
@@ -61,18 +62,18 @@ end
 local hour = usage.hour_of(now)
 if used_hour ~= hour or used + amount >= EXACT then
   if used_hour then
-    local told = string.sub(kept, told_at)
-    usage.count(KEYS[3], KEYS[4], told, { used }, used_hour, now, is_callers == 1)
+    local of_row = string.sub(kept, rest_at)
+    usage.record(KEYS[3], KEYS[4], of_row, { used }, used_hour, now, is_callers == 1)
   end
   used, kept_until = 0, 0
 end
--- Until when it is kept is said once in an hour, if it has drained by then.
+-- The TTL is set once an hour, and again if the bucket drains later than that.
 local is_kept = is_callers == 1 or kept_until >= forget_at and kept_until > 0
 if not is_kept then
-  kept_until = math.max(forget_at, usage.over_at(hour, struct.unpack('<d', counted)))
+  kept_until = math.max(forget_at, usage.over_at(hour, struct.unpack('<d', retention_and_names)))
 end
-local row = struct.pack(COUNTED, 195, 1, revision, now, kept_until, 1, wanted, now, 0, BEGINNING, 0,
-  hour, forget_at, used + amount) .. counted
+local row = struct.pack(ROW_COUNTED, 195, 1, revision, now, kept_until, 1, wanted, now, 0, BEGINNING, 0,
+  hour, forget_at, used + amount) .. retention_and_names
 if is_callers == 1 or kept_until >= EXACT then
   redis.call('SET', KEYS[1], row)
 elseif is_kept then

@@ -16,8 +16,8 @@
 -- KEYS: the row, the order of those who wait; for leases the ledger, its order of time; where usage
 -- is counted, its records and their order.
 -- ARGV: the plan (see `read_limits`); what is asked, first its kind (0 a take, 1 an end, 2 a
--- take that may be partial), whether the caller's clock decides, its now; what `usage.count` is
--- told, or '' if nothing is counted; for leases the key.
+-- take that may be partial), whether the caller's clock decides, its now; what `usage.record`
+-- needs, or '' if nothing is counted; for leases the key.
 -- A take goes on with how detailed the answer is to be (0 the verdict alone, 1 with a refusal,
 -- 2 always), the amounts, for a lease its expiry and its id, and where it may be partial the
 -- least of each limit; an end with whether the answer is to be remembered, the id,
@@ -43,7 +43,7 @@ local function read_limits(bytes, counts, read, write)
   local count = (#limits - 3) / 6
   limits.bytes, limits.count, limits.counts = bytes, count, counts
   limits.take = '<BBdB' .. string.rep('d', count)
-  limits.row, limits.numbers = layout.format(count, counts)
+  limits.row, limits.numbers = flat_row.format(count, counts)
   limits.head = write('<BBd', counts and FLAT_COUNTED or FLAT, count, limits[1])
   for at = 3, 6 * count, 6 do
     if limits[at + 1] ~= BUCKET then
@@ -63,7 +63,7 @@ local function fresh_row(limits)
   local flat = { limits.counts and FLAT_COUNTED or FLAT, limits.count, limits[1], BEGINNING, 0 }
   for at = 6, 6 * limits.count, 6 do
     flat[at], flat[at + 5] = limits[at - 2], 0
-    flat[at + 1], flat[at + 2], flat[at + 3], flat[at + 4] = layout.fresh_numbers(flat[at])
+    flat[at + 1], flat[at + 2], flat[at + 3], flat[at + 4] = flat_row.fresh_numbers(flat[at])
   end
   return flat
 end
@@ -80,7 +80,7 @@ local function from_whole(was, limits)
     local at = 6 * i
     if state ~= FRESH then
       local low_water_of = flat[at] == BUCKET and state[4]
-      if type(state[2]) ~= 'number' or flat[at] == BUCKET and state[5] or layout.is_outdated(state) then
+      if type(state[2]) ~= 'number' or flat[at] == BUCKET and state[5] or flat_row.is_outdated(state) then
         return nil
       end
       flat[at + 1], flat[at + 2] = state[2], state[3]
@@ -109,26 +109,28 @@ local function read_tails(was, flat, limits)
   return tails, at
 end
 
--- Counts in the row what was used, more or less, in the hour of an instant, and answers until when it is
--- kept for what it has counted. The records are told of what the row has of another hour, where this is the
--- present one, and else of this; and of what is too much for a double.
-function layout.count(changes, used_at, numbers, limits, was, told_at, told, records, order, now, is_callers)
-  local count, present = limits.count, usage.hour_of(now)
-  local before, hour = limits.numbers - count, used_at == now and present or usage.hour_of(used_at)
-  local its = numbers[before - 1]
-  if not its or hour == present and its ~= present then
-    if its then
-      local amounts = { unpack(numbers, before + 1, before + count) }
-      usage.count(records, order, string.sub(was, told_at), amounts, its, now, is_callers)
+-- Adds what was used, more or less, in the hour of an instant to what the row has counted, if that is of
+-- the same hour. If it is of another, and this hour is the present one, what the row has goes to the records
+-- first. Changes of any other hour, and sums that no double holds, go to the records. Answers until when the
+-- row is kept for what it has counted.
+function flat_row.count_in_row(
+  changes, used_at, numbers, limits, was, rest_at, retention_and_names, records, order, now, is_callers)
+  local width, present = limits.count, usage.hour_of(now)
+  local before, hour = limits.numbers - width, used_at == now and present or usage.hour_of(used_at)
+  local row_hour = numbers[before - 1]
+  if not row_hour or hour == present and row_hour ~= present then
+    if row_hour then
+      local amounts = { unpack(numbers, before + 1, before + width) }
+      usage.record(records, order, string.sub(was, rest_at), amounts, row_hour, now, is_callers)
     end
-    its, numbers[before - 1] = present, present
-    for i = 1, count do numbers[before + i] = 0 end
+    row_hour, numbers[before - 1] = present, present
+    for i = 1, width do numbers[before + i] = 0 end
   end
   local others, is_used = nil, false
-  for i = 1, count do
+  for i = 1, width do
     local used, more = numbers[before + i], changes and changes[i] or 0
     local sum = used + more
-    if its == hour and sum < EXACT and sum > -EXACT then
+    if row_hour == hour and sum < EXACT and sum > -EXACT then
       used, numbers[before + i] = sum, sum
     elseif more ~= 0 then
       others = others or {}
@@ -137,10 +139,10 @@ function layout.count(changes, used_at, numbers, limits, was, told_at, told, rec
     is_used = is_used or used ~= 0
   end
   if others then
-    for i = 1, count do others[i] = others[i] or 0 end
-    usage.count(records, order, told, others, hour, now, is_callers)
+    for i = 1, width do others[i] = others[i] or 0 end
+    usage.record(records, order, retention_and_names, others, hour, now, is_callers)
   end
-  return is_used and usage.over_at(its, struct.unpack('<d', told)) or BEGINNING
+  return is_used and usage.over_at(row_hour, struct.unpack('<d', retention_and_names)) or BEGINNING
 end
 
 -- How long it takes `what` to drain.
@@ -200,7 +202,7 @@ local function ask_for_what_fits(request, limits, levels, states, now)
 end
 
 local function straight(KEYS, ARGV)
-  local count_in_row = layout.count
+  local count_in_row = flat_row.count_in_row
   local call, read, write = redis.call, struct.unpack, struct.pack
   fmod, min, max = math.fmod, math.min, math.max
   local limits, request, counted, owner = limits_of_last, ARGV[2], ARGV[3], ARGV[4]
@@ -229,12 +231,12 @@ local function straight(KEYS, ARGV)
   end
 
   -- The row, and what stands behind its numbers, by limit.
-  local was, flat, tails, told_at = call('GET', KEYS[1]), nil, NONE, nil
+  local was, flat, tails, rest_at = call('GET', KEYS[1]), nil, NONE, nil
   if not was then
     flat = fresh_row(limits)
   elseif string.sub(was, 1, 10) == limits.head then
     flat = { read(limits.row, was) }
-    if #was >= flat[limits.numbers + 1] then tails, told_at = read_tails(was, flat, limits) end
+    if #was >= flat[limits.numbers + 1] then tails, rest_at = read_tails(was, flat, limits) end
   else
     flat, tails = from_whole(was, limits)
   end
@@ -484,7 +486,7 @@ local function straight(KEYS, ARGV)
   if counts then
     local first = owner and 5 or 3
     flat[limits.numbers - count] = forget_at
-    until_at = max(forget_at, count_in_row(changes, used_at, flat, limits, was, told_at, ARGV[3],
+    until_at = max(forget_at, count_in_row(changes, used_at, flat, limits, was, rest_at, ARGV[3],
       KEYS[first], KEYS[first + 1], now, is_callers))
     tail = tail .. ARGV[3]
   end

@@ -13,11 +13,12 @@ function usage.begin()
   USAGE, ORDER, used = keys[5], keys[6], {}
 end
 
--- What a row has counted is put into the records: it is written anew, or goes.
-function usage.move(row, now)
-  local its = row.used
-  if its then
-    usage.count(USAGE, ORDER, its.counted, its.amounts, its.hour, now, request.clock == 'caller')
+-- Adds to the records what a row has counted, which is about to be written anew, or to go.
+function usage.record_row(row, now)
+  local used = row.used
+  if used then
+    usage.record(USAGE, ORDER, used.retention_and_names, used.amounts, used.hour, now,
+      request.clock == 'caller')
   end
 end
 

@@ -4,6 +4,7 @@
 -- '' if nothing is counted any more; the instant, or '' for the server's now. Answers the last field
 -- looked at if there are more (or nothing); whether something of the leases is due; then each field and
 -- what was used.
+local NEVER = 9007199254740992
 local USAGE, ORDER, ROW = KEYS[1], KEYS[2], KEYS[4]
 local most, keep, now = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local is_callers = now ~= nil
@@ -14,33 +15,33 @@ end
 
 -- Adds to the records what the row has counted, if that is anything. The row then stays for as long as its
 -- limits need it.
-local function move_used(row)
-  local numbers, last, rest_at = layout.read(row)
-  local used, is_any = layout.used(row, numbers, last, rest_at), false
+local function record_row(row)
+  local numbers, last, rest_at = flat_row.read(row)
+  local used, is_any = flat_row.used(row, numbers, last, rest_at), false
   for i, amount in ipairs(used.amounts) do
     is_any = is_any or amount ~= 0
     numbers[last - #used.amounts + i] = 0
   end
   if not is_any then return end
-  usage.count(USAGE, ORDER, used.counted, used.amounts, used.hour, now, is_callers)
-  -- What has recovered is kept a second longer: a batch goes on by an instant before it had.
+  usage.record(USAGE, ORDER, used.retention_and_names, used.amounts, used.hour, now, is_callers)
+  -- A second longer, as every row: a batch goes on by an instant before its limits had recovered.
   local forget_at = used.forget_at + 1000000
   if forget_at <= now and not is_callers then
     redis.call('DEL', ROW)
     return
   end
-  -- Nobody has said until when.
+  -- The next that writes it sets its TTL anew.
   numbers[5] = 0
   local rest = string.sub(row, numbers[last + 1])
-  row = struct.pack(layout.format(numbers[2], true), unpack(numbers, 1, last)) .. rest
+  row = struct.pack(flat_row.format(numbers[2], true), unpack(numbers, 1, last)) .. rest
   redis.call('SET', ROW, row)
-  if forget_at < 9007199254740992 and not is_callers then
+  if forget_at < NEVER and not is_callers then
     redis.call('PEXPIREAT', ROW, string.format('%.0f', math.ceil(forget_at / 1000)))
   end
 end
 
 local row = redis.call('GET', ROW)
-if row and string.byte(row) == FLAT_COUNTED then move_used(row) end
+if row and string.byte(row) == FLAT_COUNTED then record_row(row) end
 local kept = redis.call('HGET', USAGE, '')
 keep = keep or tonumber(kept)
 -- They are in no order, or one of the two was evicted without the other, where a server is full.

@@ -29,6 +29,9 @@ const REFUSED: u8 = 2;
 /// the others are no text, which the client then cannot read.
 const PING: (&str, &str) = ("ping", "function() return 1 end");
 
+/// What stands for the library's name, until its text is known.
+const UNNAMED: &str = "tidegate_library";
+
 /// What the library has: a name, the text that says which Lua function that is, and whether it only
 /// reads, which it may on a server that refuses writes.
 pub(crate) type Entry = (&'static str, String, bool);
@@ -36,21 +39,18 @@ pub(crate) type Entry = (&'static str, String, bool);
 impl Library {
     /// `definitions`, and the functions of them that are to be called.
     pub(crate) fn new(definitions: &str, entries: &[Entry], is_allowed: bool) -> Self {
-        let bodies = entries.iter().map(|(_, function, _)| function.as_str());
-        let text: String = [definitions].into_iter().chain(bodies).collect();
-        let name = format!("tidegate_{}", redis::Script::new(&text).get_hash());
-        let mut source = format!("#!lua name={name}\n{definitions}");
-        let entries = entries
-            .iter()
-            .map(|(entry, function, reads)| (*entry, &**function, *reads));
-        for (entry, function, reads) in entries.chain([(PING.0, PING.1, false)]) {
-            let flags = if reads { "'no-writes'" } else { "" };
-            let registered = format!(
-                "redis.register_function{{ function_name = '{name}_{entry}', \
+        let mut text = definitions.to_owned();
+        let ping = (PING.0, PING.1.to_owned(), true);
+        for (entry, function, only_reads) in entries.iter().chain([&ping]) {
+            let flags = if *only_reads { "'no-writes'" } else { "" };
+            text.push_str(&format!(
+                "redis.register_function{{ function_name = '{UNNAMED}_{entry}', \
                  callback = {function}, flags = {{ {flags} }} }}\n"
-            );
-            source.push_str(&registered);
+            ));
         }
+        let name = format!("tidegate_{}", redis::Script::new(&text).get_hash());
+        let text = text.replace(UNNAMED, &name);
+        let source = format!("#!lua name={name}\n{text}");
         Self {
             name,
             source,

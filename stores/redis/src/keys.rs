@@ -96,8 +96,9 @@ impl Names {
         [b":u", b":h"].map(|end| [&tag, end.as_slice()].concat())
     }
 
-    /// The same, the order of time of its leases, and its row.
-    pub(crate) fn all_used(&self, root: &[u8]) -> [Vec<u8>; 4] {
+    /// What a listing of usage asks of a root: its records, their order, the order of time of its leases,
+    /// and its row.
+    pub(crate) fn usage_listing(&self, root: &[u8]) -> [Vec<u8>; 4] {
         let tag = self.tag(root);
         [b":u", b":h", b":d", b":r"].map(|end| [&tag, end.as_slice()].concat())
     }

@@ -44,8 +44,8 @@
 //!
 //! **Keys.** All rows and leases of one root carry the hash tag
 //! `{prefix:table:root}` and so share a slot; a table's plans are in
-//! `{prefix:table}:plans`. A row is kept until it equals "never seen" and not
-//! longer (`PEXPIREAT`), a lease for as long as the plan remembers it.
+//! `{prefix:table}:plans`. A row is kept until it equals "never seen" (`PEXPIREAT`); one that has
+//! counted usage, until that is over or was listed, if it is later; a lease for as long as the plan remembers it.
 //!
 //! **Clock.** The server decides by its own ([`Clock::Server`]), which for one
 //! key only goes forward: a clock that stands up to ten seconds behind what was
@@ -117,7 +117,8 @@
 //! asked by scripts (`EVALSHA`) of the same text from then on, until the store is
 //! opened again: it defines them anew for every call, which costs it up to half as
 //! much again and more. [`Options::functions`] says that it is not to be tried.
-//! (A full server refuses every function; by scripts a look still answers.)
+//! (A full server refuses every function but those that only read: keys, leases and definitions are
+//! listed. Usage is not, since that moves it to its records; by scripts a look still answers.)
 //!
 //! **Cluster and Sentinel.** A command goes to the master of its root's slot. In a
 //! cluster the client follows slots that move, and may send a command again whose

@@ -1,6 +1,7 @@
 //! Keys, leases and usage, a page at a time.
 //!
-//! For keys and leases the server's keys are walked by `SCAN`. Where a page ends is a place in that
+//! For keys and leases the server's keys are walked by `SCAN`, and each row found is asked whether it
+//! is more than "never seen": it may be there for its usage alone. Where a page ends is a place in that
 //! scan: its cursor, what the last step of it found and the page had no room
 //! for, and for leases how far one root's were told. A step of a scan finds a
 //! key again only where the server's own table shrinks between two pages. Of usage sums are
@@ -32,7 +33,7 @@ use crate::wire::used;
 /// How many of the server's keys are looked at for one page, about.
 const LOOKED_AT: usize = 8_192;
 
-/// How many of them at a time, at most. What is found and has no room on the
+/// How many of them at a time, at most, and how many rows are asked for at once. What is found and has no room on the
 /// page is in its end.
 const AT_ONCE: usize = 256;
 
@@ -98,16 +99,17 @@ impl Inner {
         if self.shared.clock == Clock::Caller || unseen {
             return self.look_at(&revision, key, now).await;
         }
-        self.row_matters(&self.names.row(&path, path.depth() - 1))
+        self.is_row_seen(&self.names.row(&path, path.depth() - 1))
             .await
     }
 
-    /// Whether a row is more than "never seen" by the server's clock; by the caller's, whether it is there.
-    async fn row_matters(&self, row: &[u8]) -> Result<bool, StoreError> {
+    /// Whether a row that is there is more than "never seen" by the server's clock. By the caller's it is
+    /// taken to be: only a look knows.
+    async fn is_row_seen(&self, row: &[u8]) -> Result<bool, StoreError> {
         if self.shared.clock == Clock::Caller {
             return Ok(true);
         }
-        let (link, script) = (&self.shared.link, &self.shared.scripts.matters);
+        let (link, script) = (&self.shared.link, &self.shared.scripts.is_seen);
         Ok(link.call(script, &[row], &[]).await? == Value::Int(1))
     }
 
@@ -211,7 +213,7 @@ impl Inner {
             let most = (wanted.most - page.items.len()).min(AT_ONCE);
             let after = place.within.as_deref().unwrap_or_default();
             let arguments = used::query(after, hours, most, plan.usage(), at);
-            let (link, keys) = (&self.shared.link, self.names.all_used(&place.root));
+            let (link, keys) = (&self.shared.link, self.names.usage_listing(&place.root));
             let answer = link
                 .call(&self.shared.scripts.used, &keys, &arguments)
                 .await?;
@@ -260,14 +262,14 @@ impl Inner {
         held::read(answer, now)
     }
 
-    /// How many rows there are.
+    /// How many rows are more than "never seen": each is asked for, since one may be there for its usage.
     pub(crate) async fn count_keys(&self) -> Result<usize, StoreError> {
         let mut scan = Scan::new(self, self.names.rows(Select::All, 1), None);
         let mut count = 0;
         while scan.step(LOOKED_AT).await? {
             for rows in scan.place.found.chunks(AT_ONCE) {
-                let matter = try_join_all(rows.iter().map(|row| self.row_matters(row))).await?;
-                count += matter.into_iter().filter(|&matters| matters).count();
+                let seen = try_join_all(rows.iter().map(|row| self.is_row_seen(row))).await?;
+                count += seen.into_iter().filter(|&is_seen| is_seen).count();
             }
         }
         Ok(count)

@@ -223,7 +223,7 @@ const WHOLE: [(&str, &str); 12] = [
     ("restore", lua!("restore")),
     ("held", concat!(lua!("record"), lua!("held"))),
     ("used", concat!(lua!("hours"), lua!("flat"), lua!("used"))),
-    ("matters", concat!(lua!("flat"), lua!("matters"))),
+    ("is_seen", concat!(lua!("flat"), lua!("is_seen"))),
     ("root", lua!("root")),
     ("roots", lua!("roots")),
     ("define", concat!(lua!("kept"), lua!("define"))),
@@ -234,7 +234,7 @@ const WHOLE: [(&str, &str); 12] = [
 ];
 
 /// Those of them that only read.
-const READS: [&str; 5] = ["held", "matters", "defined", "definition", "events"];
+const READ_ONLY: [&str; 5] = ["held", "is_seen", "defined", "definition", "events"];
 
 /// The name of what all other files are.
 const DECIDE: &str = "decide";
@@ -271,7 +271,7 @@ fn library(is_allowed: bool) -> Library {
     let mut entries = entries.to_vec();
     entries.extend(WHOLE.map(|(name, text)| {
         let function = format!("function(KEYS, ARGV)\n{text}end");
-        (name, function, READS.contains(&name))
+        (name, function, READ_ONLY.contains(&name))
     }));
     Library::new(&definitions, &entries, is_allowed)
 }
@@ -296,7 +296,7 @@ pub(crate) struct Scripts {
     /// Lists some of what was used under a root.
     pub(crate) used: Script,
     /// Says whether a row that is there is more than "never seen".
-    pub(crate) matters: Script,
+    pub(crate) is_seen: Script,
     /// Enters a root in the order of those under which something was used.
     pub(crate) root: Script,
     /// Lists some of those.
@@ -322,7 +322,7 @@ impl Scripts {
             restore,
             held,
             used,
-            matters,
+            is_seen,
             root,
             roots,
             define,
@@ -342,7 +342,7 @@ impl Scripts {
             restore,
             held,
             used,
-            matters,
+            is_seen,
             root,
             roots,
             define,

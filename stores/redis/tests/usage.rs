@@ -224,7 +224,6 @@ fn few_records_of_a_root_are_in_no_order_and_many_are() {
 /// `add(of, at)` adds to the record of an hour at an instant.
 fn told(server: &RedisServer, script: &str) -> Vec<i64> {
     let script = [
-        "local NEVER = 9007199254740992\n",
         include_str!("../lua/hours.lua"),
         "local HOUR = 3600000000
          local now = redis.call('TIME')[1] * 1000000
@@ -432,9 +431,28 @@ fn a_lease_is_known_for_as_long_as_what_it_gives_back_was_used() {
     assert!(kept() <= 48 * 3_600_000);
 }
 
-/// It stays for what it has counted, and is no key that matters.
+/// Until `is_so`, for a minute at most.
+fn wait_until(connection: &mut Connection, mut is_so: impl FnMut(&mut Connection) -> bool) {
+    for _ in 0..6_000 {
+        if is_so(connection) {
+            return;
+        }
+        let _: Value = ask(connection, &["BLPOP", "nothing", "0.01"]);
+    }
+    panic!("not in a minute");
+}
+
+fn is_there(connection: &mut Connection, name: &str) -> bool {
+    ask::<i64>(connection, &["EXISTS", name]) == 1
+}
+
+const ROW: &str = "{tidegate:t:key 7}:r";
+
+const RECORDS: &str = "{tidegate:t:key 7}:u";
+
+/// It stays for what it has counted.
 #[test]
-fn a_row_that_has_drained_is_kept_for_its_usage_and_listed_as_no_key() {
+fn a_drained_row_with_usage_is_neither_listed_nor_counted_as_a_key() {
     let Some(server) = RedisServer::start() else {
         return;
     };
@@ -444,23 +462,61 @@ fn a_row_that_has_drained_is_kept_for_its_usage_and_listed_as_no_key() {
         let key = format!("key {n}");
         assert!(fixture.admits(key.as_bytes(), &[1]) && fixture.admits(key.as_bytes(), &[2]));
     }
-    let found = || {
+    wait_until(&mut connection, |_| {
         let listing = fixture.listing(Select::All, 1_000, None);
-        fixture.table.list_keys(&listing).expect("a page").items
-    };
-    while !found().is_empty() {
-        let _: Value = ask(&mut connection, &["BLPOP", "nothing", "0.01"]);
-    }
+        let page = fixture.table.list_keys(&listing).expect("a page");
+        page.items.is_empty()
+    });
     let count = fixture.table.count(fixture.now()).expect("a count");
     assert_eq!(count.keys, 0);
-    let mut is_there = |name: &str| ask::<i64>(&mut connection, &["EXISTS", name]) == 1;
-    assert!(is_there("{tidegate:t:key 7}:r") && !is_there("{tidegate:t:key 7}:u"));
+    assert!(is_there(&mut connection, ROW) && !is_there(&mut connection, RECORDS));
     for most in [7, 1_000] {
         let told = listed(&fixture, most, |_| {});
         assert!(told.iter().all(|used| used.amount == 3), "{told:?}");
         assert_eq!(told.len(), 300);
     }
-    // Then it is in the records, and the row goes.
-    assert!(is_there("{tidegate:t:key 7}:u"));
-    while is_there("{tidegate:t:key 7}:r") {}
+    assert!(is_there(&mut connection, RECORDS));
+    wait_until(&mut connection, |connection| !is_there(connection, ROW));
+}
+
+/// Of several limits and of leases, too; and the row goes on as it was.
+#[test]
+fn a_listing_moves_what_a_row_has_counted_to_the_records_once() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let limit = |(uid, name): (u32, &str)| PlanLimit {
+        name: name.into(),
+        uid,
+        rule: rate(1, 1_000_000),
+        level: 0,
+        payment: Payment::Prepaid,
+        shadow: false,
+        refund_on_expiry: false,
+        adaptive: None,
+    };
+    let limits = [(0, "calls"), (1, "tokens")].map(limit);
+    let plan = Plan::new(0, 1, limits.to_vec(), KEEP);
+    let plan = plan.counting_usage(Some(Span::from_micros(3_600 * SECOND)));
+    let store = open(&server, Clock::Server);
+    let fixture = Fixture::at(&store, "t", Arc::new(plan), machine_time());
+    let mut connection = connect(&server);
+    let sum = |fixture: &Fixture| {
+        let told = listed(fixture, 9, |_| {}).into_iter();
+        told.map(|used| used.amount).sum::<u64>()
+    };
+    let mut lease = None;
+    for n in 1..=4 {
+        assert!(fixture.admits(b"key 7", &[1, 10_000]));
+        let granted = fixture.lease(b"key 7", &[1, 20_000], 600 * SECOND).lease;
+        if let Some(id) = lease.replace(granted.expect("it is free").id) {
+            let used = Ending::Settle(&[None, Some(5_000)]);
+            fixture.end(b"key 7", id, used).expect("it is held");
+        }
+        let expected = 2 * n + 10_000 * n + 20_000 + 5_000 * (n - 1);
+        assert_eq!((sum(&fixture), sum(&fixture)), (expected, expected));
+        assert!(is_there(&mut connection, ROW) && is_there(&mut connection, RECORDS));
+    }
+    let drained = 1_000_000 - fixture.left(b"key 7")[1];
+    assert!((74_000..=75_000).contains(&drained), "{drained}");
 }

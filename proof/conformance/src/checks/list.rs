@@ -170,7 +170,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::of_a_shadow_that_refuses_nothing_is_counted,
     usage::a_batch_is_counted_like_its_items_by_themselves,
     usage::usage_is_listed_in_pages_each_record_once,
-    usage::what_is_used_of_buckets_over_hours_is_listed_once_however_few_are_on_a_page,
+    usage::usage_in_rows_and_in_records_is_listed_once_at_every_size_of_pages,
     usage::what_was_used_of_a_bucket_keeps_the_name_it_had,
     usage::more_than_ten_thousand_hours_add_up,
     usage::usage_survives_a_restart,
@@ -362,7 +362,7 @@ macro_rules! suite {
             of_a_shadow_that_refuses_nothing_is_counted
             a_batch_is_counted_like_its_items_by_themselves
             usage_is_listed_in_pages_each_record_once
-            what_is_used_of_buckets_over_hours_is_listed_once_however_few_are_on_a_page
+            usage_in_rows_and_in_records_is_listed_once_at_every_size_of_pages
             what_was_used_of_a_bucket_keeps_the_name_it_had
             more_than_ten_thousand_hours_add_up
             usage_survives_a_restart
