@@ -5,7 +5,8 @@
 
 -- One command of a batch, with p_now as the instant that decides (verbs.sql).
 -- Ways: 0 decide, 1 take_plain, 2 take_set, 3 end_set. p_limits are those of plain.sql, p_keep is
--- for how long an ended lease is remembered. p_counted: the plan counts usage. Lists are in braces. Null for an admitted take of which no more is asked for.
+-- for how long an ended lease is remembered. p_counted: the plan counts usage. Lists are in braces.
+-- Null for an admitted take of which no more is asked for.
 CREATE FUNCTION tidegate.one_of_batch(
   p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_calendars bigint[],
   p_limits bigint[], p_keep numeric, p_way integer, p_key bytea, p_ends text, p_rules text,

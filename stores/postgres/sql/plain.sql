@@ -10,8 +10,8 @@
 -- to tell all, and `take_counted` if p_detail is 2: the level after it); `-` and the level if it
 -- is refused; or as `tidegate.decide` does. `take_counted` counts in the row what was used.
 -- p_weight is what the amount weighs, p_patience how far the clock may stand behind what was
--- written, and then stands still. Whoever calls it sees to it that p_drain is 1024 at most, and p_now, which decides, between 0 and
--- 2^52; p_caller says whether it is the caller's own.
+-- written, and then stands still. Whoever calls it sees to it that p_drain is 1024 at most, and
+-- p_now, which decides, between 0 and 2^52; p_caller says whether it is the caller's own.
 --
 -- The clock was read before anybody else's lock is waited for: if `latest` is ahead
 -- of it by then, a request that it admits is one that `latest` does. A key that no index
@@ -507,6 +507,7 @@ DECLARE
   v_row_hour integer;
   v_row_usage bigint[];
   v_more numeric[];
+  v_more_of_records numeric[];
   v_at integer;
   c numeric[];
   s integer := 1;
@@ -604,10 +605,13 @@ BEGIN
     IF v_row_hour = tidegate.hour_of(v_granted_at) AND abs(v_row_usage[i]) <= 4611686018427387904 THEN
       v_row_usage[i] := v_row_usage[i] + coalesce(v_more[i], 0);
     ELSIF v_more[i] IS NOT NULL THEN
-      PERFORM tidegate.use_more(p_tab, p_key, ARRAY[length(p_key)],
-        tidegate.revision(p_tab, p_revision), ARRAY[i, 1, v_granted_at, v_more[i]], v_now);
+      v_more_of_records := v_more_of_records || ARRAY[i, 1, v_granted_at, v_more[i]];
     END IF;
   END LOOP;
+  IF v_more_of_records IS NOT NULL THEN
+    PERFORM tidegate.use_more(p_tab, p_key, ARRAY[length(p_key)],
+      tidegate.revision(p_tab, p_revision), v_more_of_records, v_now);
+  END IF;
   -- A row of which no limit has a state is as never seen.
   UPDATE tidegate.rows SET latest = v_now, due = v_due, states = v_states, used = v_row_usage,
     forget_at = coalesce(v_forget_at, -9223372036854775808)
