@@ -53,7 +53,9 @@ impl Inner {
 
     async fn enter(&self, root: &[u8], keep: Span, now: Timestamp) -> Result<(), StoreError> {
         let keep = keep.as_micros().min(1 << 53).to_string();
-        let arguments = [root.into(), keep.into_bytes().into(), self.instant(now)];
+        let sweeps: &[u8] = if self.entered.sweeps(now) { b"1" } else { b"" };
+        let keep = keep.into_bytes().into();
+        let arguments = [root.into(), keep, self.instant(now), sweeps.into()];
         let (link, keys) = (&self.shared.link, self.names.counted_roots());
         let entered = link.call(&self.shared.scripts.root, &keys, &arguments);
         let entered = entered.await.map(drop);
