@@ -323,20 +323,31 @@ BEGIN
     ORDER BY r.tab, r.key LIMIT 100 FOR UPDATE OF r SKIP LOCKED) AS old;
 END $$;
 
--- Deletes p_most records of usage that are over, those first that have been for longest; how
--- many there were. It waits for no lock. A record stays while its row counts the same hour: that may be
--- kept for longer.
+-- Deletes p_most records of usage that are over, those first that have been for longest; how many it looked
+-- at. It waits for no lock. A record whose row counts the same hour, and is to be kept for longer, is kept for
+-- as long as that.
 CREATE FUNCTION tidegate.prune_usage(p_most integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   v_now bigint := tidegate.clock();
-  v_deleted integer;
+  v_over tid[];
+  v_kept tid[];
+  v_until bigint[];
 BEGIN
-  DELETE FROM tidegate.usage WHERE ctid = ANY (ARRAY(
-    SELECT u.ctid FROM tidegate.usage u
-    WHERE u.over_at <= v_now AND NOT EXISTS (SELECT FROM tidegate.rows r
-      WHERE r.tab = u.tab AND r.key = u.key AND r.used_hour = u.hour)
-    ORDER BY u.over_at LIMIT p_most FOR UPDATE OF u SKIP LOCKED));
-  GET DIAGNOSTICS v_deleted = ROW_COUNT;
-  RETURN v_deleted;
+  SELECT array_agg(found.at) FILTER (WHERE found.kept_until IS NULL OR found.kept_until <= v_now),
+    array_agg(found.at) FILTER (WHERE found.kept_until > v_now),
+    array_agg(found.kept_until) FILTER (WHERE found.kept_until > v_now)
+  INTO v_over, v_kept, v_until
+  FROM (
+    SELECT u.ctid AS at, (
+      SELECT tidegate.over_at(r.used_hour, e.usage)
+      FROM tidegate.rows r JOIN tidegate.revisions e ON e.tab = r.tab AND e.revision = r.revision
+      WHERE r.tab = u.tab AND r.key = u.key AND r.used_hour = u.hour AND e.usage IS NOT NULL)
+      AS kept_until
+    FROM tidegate.usage u WHERE u.over_at <= v_now ORDER BY u.over_at LIMIT p_most
+    FOR UPDATE OF u SKIP LOCKED) AS found;
+  DELETE FROM tidegate.usage WHERE ctid = ANY (v_over);
+  UPDATE tidegate.usage SET over_at = v_until[array_position(v_kept, ctid)]
+  WHERE ctid = ANY (v_kept);
+  RETURN coalesce(cardinality(v_over), 0) + coalesce(cardinality(v_kept), 0);
 END $$;

@@ -602,20 +602,21 @@ BEGIN
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
   END IF;
   FOR i IN coalesce(array_lower(v_more, 1), 1) .. coalesce(array_upper(v_more, 1), 0) LOOP
-    IF v_row_hour = tidegate.hour_of(v_granted_at) AND abs(v_row_usage[i]) <= 4611686018427387904 THEN
-      v_row_usage[i] := v_row_usage[i] + coalesce(v_more[i], 0);
-    ELSIF v_more[i] IS NOT NULL THEN
+    IF v_row_hour = tidegate.hour_of(v_granted_at) AND v_row_usage[i] <= 4611686018427387904
+      AND v_row_usage[i] + v_more[i] >= 0 THEN
+      v_row_usage[i] := v_row_usage[i] + v_more[i];
+    ELSIF v_more[i] <> 0 THEN
       v_more_of_records := v_more_of_records || ARRAY[i, 1, v_granted_at, v_more[i]];
     END IF;
   END LOOP;
-  IF v_more_of_records IS NOT NULL THEN
-    PERFORM tidegate.use_more(p_tab, p_key, ARRAY[length(p_key)],
-      tidegate.revision(p_tab, p_revision), v_more_of_records, v_now);
-  END IF;
   -- A row of which no limit has a state is as never seen.
   UPDATE tidegate.rows SET latest = v_now, due = v_due, states = v_states, used = v_row_usage,
     forget_at = coalesce(v_forget_at, -9223372036854775808)
   WHERE ctid = v_row_at;
+  IF v_more_of_records IS NOT NULL THEN
+    PERFORM tidegate.use_more(p_tab, p_key, ARRAY[length(p_key)],
+      tidegate.revision(p_tab, p_revision), v_more_of_records, v_now);
+  END IF;
   IF v_line_until > v_now THEN PERFORM tidegate.wake(p_tab, p_key, v_now); END IF;
   -- A crash may take back that slots were given back: then they are free at the lease's
   -- expiry. Whoever has them before that waits for the disk himself, and for this with it.

@@ -147,7 +147,7 @@ CREATE INDEX leases_idempotency ON tidegate.leases (tab, idempotency)
   WHERE idempotency IS NOT NULL AND stage = 0;
 
 -- What was used of a row and a limit, by its name, in an hour of the epoch, but for what the row says
--- itself; until when it is kept. Negative where a lease gave back what only the row has counted.
+-- itself; until when it is kept.
 CREATE TABLE tidegate.usage (
   tab integer NOT NULL,
   hour integer NOT NULL,

@@ -119,7 +119,7 @@ CREATE FUNCTION tidegate.note_use(
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE tidegate.usage SET over_at = p_over_at,
-    amount = greatest(least(amount + p_amount, 9223372036854775807), -9223372036854775807)
+    amount = greatest(least(amount + p_amount, 9223372036854775807), 0)
   WHERE tab = p_tab AND key = tidegate.short(p_row) AND hour = p_hour AND name = p_limit;
   IF NOT FOUND THEN
     PERFORM tidegate.note_first_use(p_tab, p_row, p_limit, p_hour, p_over_at, p_amount);
@@ -133,9 +133,9 @@ RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO tidegate.usage AS kept (tab, key, long_key, hour, name, amount, over_at)
   VALUES (p_tab, tidegate.short(p_row), CASE WHEN length(p_row) > 255 THEN p_row END, p_hour,
-    p_limit, p_amount, p_over_at)
+    p_limit, greatest(p_amount, 0), p_over_at)
   ON CONFLICT (tab, key, hour, name) DO UPDATE SET over_at = excluded.over_at,
-    amount = greatest(least(kept.amount + p_amount, 9223372036854775807), -9223372036854775807);
+    amount = greatest(least(kept.amount + p_amount, 9223372036854775807), 0);
 END $$;
 
 -- The hour of an instant, and until when what was used in it is kept.
@@ -164,6 +164,10 @@ BEGIN
   LOOP
     v_over_at := tidegate.over_at(v_of.hour, e.usage);
     CONTINUE WHEN v_over_at <= p_now OR v_of.row IS NULL;
+    -- Less than nothing was used by no name: so all that was is in one place first.
+    IF v_of.amount < 0 THEN
+      PERFORM tidegate.move_row_usage(p_tab, tidegate.short(v_of.row), p_now, v_of.hour);
+    END IF;
     PERFORM tidegate.note_use(p_tab, v_of.row, v_of.name, v_of.hour, v_over_at, v_of.amount);
   END LOOP;
 END $$;
@@ -190,14 +194,16 @@ BEGIN
   END LOOP;
 END $$;
 
--- Moves to the records what a row has counted: it is read under its lock, for another may have moved it.
-CREATE FUNCTION tidegate.move_row_usage(p_tab integer, p_key bytea, p_now bigint)
+-- Moves to the records what a row has counted, in p_hour if that is said: it is read under its lock, for
+-- another may have moved it.
+CREATE FUNCTION tidegate.move_row_usage(
+  p_tab integer, p_key bytea, p_now bigint, p_hour integer DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
 BEGIN
   SELECT * INTO v_row FROM tidegate.rows
-  WHERE tab = p_tab AND key = p_key AND used_hour IS NOT NULL FOR UPDATE;
+  WHERE tab = p_tab AND key = p_key AND used_hour = coalesce(p_hour, used_hour) FOR UPDATE;
   IF FOUND THEN
     UPDATE tidegate.rows SET used_hour = NULL, used = NULL WHERE tab = p_tab AND key = p_key;
     PERFORM tidegate.record_row_usage(v_row, p_now);

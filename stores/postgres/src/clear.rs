@@ -4,26 +4,30 @@
 use tidegate_store::{Cleared, StoreError};
 
 use crate::connection::{Argument, Link};
+use crate::error::garbled;
 
 /// So many rows of each SQL table are deleted in one step.
 const AT_ONCE: i64 = 1_000;
 
-/// What belongs to a set, by its number, and in which order its rows are locked: records of usage as
-/// commands lock them, all else in any.
+/// What belongs to a set, by its number, each with the rest of its primary key: rows are locked in that
+/// order, by an index, as commands lock records of usage.
 const OF_A_SET: [(&str, &str); 5] = [
-    ("waiters", "ctid"),
-    ("leases", "ctid"),
+    ("waiters", "root, turn"),
+    ("leases", "root, id"),
     ("usage", "key, hour, name"),
-    ("rows", "ctid"),
-    ("revisions", "ctid"),
+    ("rows", "key"),
+    ("revisions", "revision"),
 ];
 
 /// What belongs to an owner, by its name.
 const OF_AN_OWNER: [(&str, &str); 3] = [
-    ("definition_events", "ctid"),
-    ("definition_changes", "ctid"),
-    ("definitions", "ctid"),
+    ("definition_events", "version"),
+    ("definition_changes", "version"),
+    ("definitions", "key"),
 ];
+
+/// So often at most what is written while it is deleted is looked for.
+const MOST_LATE: usize = 1_000;
 
 /// What the name of a set begins with that is being deleted: who opens one of its name meanwhile
 /// makes another.
@@ -61,41 +65,54 @@ pub(crate) async fn clear(
 /// Some of what belongs to `whose`; if that was all of it, what stands for it by `last`.
 async fn part(
     link: &Link,
-    (column, tables): (&str, &[(&str, &str)]),
+    whole: (&str, &[(&str, &str)]),
     whose: Argument<'_>,
     last: &str,
 ) -> Result<Cleared, StoreError> {
-    let removed = delete(link, (column, tables), whose).await?;
-    if removed >= AT_ONCE {
+    let (mut removed, is_all) = delete(link, whole, whose).await?;
+    if !is_all {
         return Ok(some(removed));
     }
     link.query(last, &[whose]).await?;
+    removed += 1;
     // What was written since, under the number that is no one's now.
-    let late = delete(link, (column, tables), whose).await?;
-    Ok(some(removed + 1 + late))
+    for _ in 0..MOST_LATE {
+        let (late, is_all) = delete(link, whole, whose).await?;
+        removed += late;
+        if is_all {
+            break;
+        }
+    }
+    Ok(some(removed))
 }
 
-/// Deletes some of what belongs to `whose`; how many rows. As many as that, and there may be more.
+/// Deletes some of what belongs to `whose`; how many rows, and whether that was all. (One that others
+/// write at the moment is found, and not deleted.)
 async fn delete(
     link: &Link,
     (column, tables): (&str, &[(&str, &str)]),
     whose: Argument<'_>,
-) -> Result<i64, StoreError> {
-    let mut removed = 0;
+) -> Result<(i64, bool), StoreError> {
+    let (mut removed, mut is_all) = (0, true);
     for (table, order) in tables {
         let delete = format!(
-            "WITH gone AS (DELETE FROM tidegate.{table} WHERE ctid = ANY(ARRAY(
+            "WITH found AS MATERIALIZED (
                 SELECT ctid FROM tidegate.{table} WHERE {column} = $1 ORDER BY {order} LIMIT $2
-                FOR UPDATE)) RETURNING 1)
-            SELECT count(*) FROM gone"
+                FOR UPDATE),
+            gone AS (DELETE FROM tidegate.{table}
+                WHERE ctid = ANY(ARRAY(SELECT ctid FROM found)) RETURNING 1)
+            SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM found)"
         );
         let rows = link.query(&delete, &[whose, &AT_ONCE]).await?;
-        removed += rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        let counts = rows.first().map(|row| (row.get(0), row.get(1)));
+        let (gone, found): (i64, i64) = counts.ok_or_else(|| garbled("no count"))?;
+        removed += gone;
+        is_all &= gone == found && found < AT_ONCE;
         if removed >= AT_ONCE {
-            break;
+            return Ok((removed, false));
         }
     }
-    Ok(removed)
+    Ok((removed, is_all))
 }
 
 /// There may be more: the next step looks.

@@ -24,11 +24,15 @@ function usage.over_at(hour, keep)
   return math.min((hour + 1) * HOUR + keep, NEVER)
 end
 
--- Adds to a record, or takes from it, and says whether it is new. (It may be less than nothing: more of
--- that hour is in the row.)
+-- Adds to a record, or takes from it, and says whether it is new. Less than nothing was used by no name:
+-- where it takes, all of that hour is in the records.
 function usage.add(records, field, amount)
   local used = redis.pcall('HINCRBY', records, field, string.format('%.0f', amount))
-  if type(used) ~= 'number' then redis.call('HSET', records, field, MOST_USED) end
+  if type(used) ~= 'number' then
+    redis.call('HSET', records, field, MOST_USED)
+  elseif used < 0 then
+    redis.call('HSET', records, field, '0')
+  end
   return used == amount or used == 0
 end
 
@@ -62,6 +66,11 @@ local function expire(keys, hour, keep, is_callers)
   if is_callers then return end
   local until_ms = string.format('%.0f', math.ceil(usage.over_at(hour, keep) / 1000))
   for _, key in ipairs(keys) do redis.call('PEXPIREAT', key, until_ms) end
+end
+
+-- Whether records were kept for another time when one was made last.
+function usage.is_kept_otherwise(records, keep)
+  return redis.call('HGET', records, '') ~= string.format('%.0f', keep)
 end
 
 -- There are new records, of these fields, the latest of that hour: has all of them kept for as long as
@@ -100,11 +109,13 @@ function usage.keep(records, order, new, hour, keep, now, is_callers)
 end
 
 -- Adds to the records what was used, by the position of the limit: so much more, or less, in that hour.
--- What is over is not counted again. `retention_and_names` is for how long records are kept after their
+-- What is over is not counted again. `retention`: for how long they are kept, if not for as long as it
+-- says there. `retention_and_names` is for how long records are kept after their
 -- hour, a double, and for each limit what its field has behind the hour, after its length.
-function usage.record(records, order, retention_and_names, changes, hour, now, is_callers)
+function usage.record(records, order, retention_and_names, changes, hour, now, is_callers, retention)
   local keep, from = struct.unpack('<d', retention_and_names)
   local new = {}
+  keep = retention or keep
   if usage.over_at(hour, keep) <= now then return end
   local bytes
   for i = 1, #changes do
@@ -115,6 +126,8 @@ function usage.record(records, order, retention_and_names, changes, hour, now, i
     end
     from = from + bytes
   end
-  if new[1] then usage.keep(records, order, new, hour, keep, now, is_callers) end
+  if new[1] or usage.is_kept_otherwise(records, keep) then
+    usage.keep(records, order, new, hour, keep, now, is_callers)
+  end
 end
 end

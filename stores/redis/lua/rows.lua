@@ -152,8 +152,11 @@ local function save_row(row, now)
     return
   end
   local states = packed(row)
+  local moves = row.used and usage.is_less()
   if row.was == cmsgpack.pack(row.revision, row.latest) .. states then return end
-  if row.read and not row.by and row.read == cmsgpack.pack(row.revision, row.states) then return end
+  if row.read and not row.by and not moves and row.read == cmsgpack.pack(row.revision, row.states) then
+    return
+  end
   usage.record_row(row, now)
   local revision = row.revision or plan.revision
   local bytes = cmsgpack.pack(revision, now) .. states

@@ -109,38 +109,41 @@ local function read_tails(was, flat, limits)
   return tails, at
 end
 
+-- Whether a row, whose numbers of what was used stand behind `before`, can have so much more, or less.
+local function can_count(changes, numbers, before)
+  for i, more in ipairs(changes) do
+    local sum = numbers[before + i] + more
+    if sum < 0 or sum >= EXACT then return false end
+  end
+  return true
+end
+
 -- Adds what was used, more or less, in the hour of an instant to what the row has counted, if that is of
 -- the same hour. If it is of another, and this hour is the present one, what the row has goes to the records
--- first. Changes of any other hour, and sums that no double holds, go to the records. Answers until when the
--- row is kept for what it has counted.
+-- first. Changes of any other hour, sums that no double holds, and what the row has not enough of, with all
+-- that it has, go to the records. Answers until when the row is kept for what it has counted.
 function flat_row.count_in_row(
   changes, used_at, numbers, limits, was, rest_at, retention_and_names, records, order, now, is_callers)
   local width, present = limits.count, usage.hour_of(now)
   local before, hour = limits.numbers - width, used_at == now and present or usage.hour_of(used_at)
   local row_hour = numbers[before - 1]
-  if not row_hour or hour == present and row_hour ~= present then
+  local counts_here = row_hour == hour and can_count(changes, numbers, before)
+  if not counts_here and (not row_hour or row_hour == hour or hour == present) then
     if row_hour then
       local amounts = { unpack(numbers, before + 1, before + width) }
       usage.record(records, order, string.sub(was, rest_at), amounts, row_hour, now, is_callers)
     end
     row_hour, numbers[before - 1] = present, present
     for i = 1, width do numbers[before + i] = 0 end
+    counts_here = hour == present and can_count(changes, numbers, before)
   end
-  local others, is_used = nil, false
+  if not counts_here then
+    usage.record(records, order, retention_and_names, changes, hour, now, is_callers)
+  end
+  local is_used = false
   for i = 1, width do
-    local used, more = numbers[before + i], changes and changes[i] or 0
-    local sum = used + more
-    if row_hour == hour and sum < EXACT and sum > -EXACT then
-      used, numbers[before + i] = sum, sum
-    elseif more ~= 0 then
-      others = others or {}
-      others[i] = more
-    end
-    is_used = is_used or used ~= 0
-  end
-  if others then
-    for i = 1, width do others[i] = others[i] or 0 end
-    usage.record(records, order, retention_and_names, others, hour, now, is_callers)
+    if counts_here then numbers[before + i] = numbers[before + i] + changes[i] end
+    is_used = is_used or numbers[before + i] ~= 0
   end
   return is_used and usage.over_at(row_hour, struct.unpack('<d', retention_and_names)) or BEGINNING
 end
@@ -485,6 +488,8 @@ local function straight(KEYS, ARGV)
   local until_at = forget_at
   if counts then
     local first = owner and 5 or 3
+    changes = changes or {}
+    for i = 1, count do changes[i] = changes[i] or 0 end
     flat[limits.numbers - count] = forget_at
     until_at = max(forget_at, count_in_row(changes, used_at, flat, limits, was, rest_at, ARGV[3],
       KEYS[first], KEYS[first + 1], now, is_callers))

@@ -13,12 +13,13 @@ function usage.begin()
   USAGE, ORDER, used = keys[5], keys[6], {}
 end
 
--- Adds to the records what a row has counted, which is about to be written anew, or to go.
+-- Adds to the records what a row has counted, which is about to be written anew, or to go. They are kept as
+-- the plan has it, or if it counts no more, as they were.
 function usage.record_row(row, now)
   local used = row.used
   if used then
     usage.record(USAGE, ORDER, used.retention_and_names, used.amounts, used.hour, now,
-      request.clock == 'caller')
+      request.clock == 'caller', plan.usage and plan.usage[1] or tonumber(redis.call('HGET', USAGE, '')))
   end
 end
 
@@ -106,6 +107,14 @@ function usage.at_expiry(revision, record)
   end
 end
 
+-- Whether less was used of an hour, of which a row may have counted some.
+function usage.is_less()
+  for _, noted in ipairs(used) do
+    if noted[3] < 0 then return true end
+  end
+  return false
+end
+
 -- Keeps what was used, in the step in which it was.
 function usage.save(now)
   if not used[1] or not plan.usage then return end
@@ -113,11 +122,13 @@ function usage.save(now)
   for _, noted in ipairs(used) do
     local field, hour, amount = unpack(noted)
     -- What is over is not noted again.
-    if usage.over_at(hour, keep) > now and usage.add(USAGE, field, amount) then
+    if usage.over_at(hour, keep) > now then
+      if usage.add(USAGE, field, amount) then new[#new + 1] = field end
       latest = max(latest or hour, hour)
-      new[#new + 1] = field
     end
   end
-  if latest then usage.keep(USAGE, ORDER, new, latest, keep, now, request.clock == 'caller') end
+  if latest and (new[1] or usage.is_kept_otherwise(USAGE, keep)) then
+    usage.keep(USAGE, ORDER, new, latest, keep, now, request.clock == 'caller')
+  end
 end
 end

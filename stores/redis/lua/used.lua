@@ -23,7 +23,8 @@ local function record_row(row)
     numbers[last - #used.amounts + i] = 0
   end
   if not is_any then return end
-  usage.record(USAGE, ORDER, used.retention_and_names, used.amounts, used.hour, now, is_callers)
+  local kept = keep or tonumber(redis.call('HGET', USAGE, ''))
+  usage.record(USAGE, ORDER, used.retention_and_names, used.amounts, used.hour, now, is_callers, kept)
   -- A second longer, as every row: a batch goes on by an instant before its limits had recovered.
   local forget_at = used.forget_at + 1000000
   if forget_at <= now and not is_callers then

@@ -520,3 +520,26 @@ fn a_listing_moves_what_a_row_has_counted_to_the_records_once() {
     let drained = 1_000_000 - fixture.left(b"key 7")[1];
     assert!((74_000..=75_000).contains(&drained), "{drained}");
 }
+
+/// They went when the older plan would have dropped them, with what was used by the newer.
+#[test]
+fn records_are_kept_for_as_long_as_the_newer_plan_says() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let keeping = |hours| {
+        let rule = (rate(1, 1_000_000), false);
+        counting_by_rule(&server, Clock::Server, (1, hours), rule)
+    };
+    let mut connection = connect(&server);
+    let mut hours_left = || ask::<i64>(&mut connection, &["PTTL", RECORDS]) / 3_600_000;
+    let short = keeping(1);
+    assert!(short.admits(b"key 7", &[500_000]));
+    assert_eq!(listed(&short, 9, |_| {}).len(), 1);
+    assert!((1..=2).contains(&hours_left()));
+    assert!(short.admits(b"key 7", &[1]));
+    let long = keeping(48);
+    assert!(long.admits(b"key 7", &[1]));
+    assert!((48..=49).contains(&hours_left()));
+    assert_eq!(listed(&long, 9, |_| {})[0].amount, 500_002);
+}

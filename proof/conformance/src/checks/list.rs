@@ -172,6 +172,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::usage_is_listed_in_pages_each_record_once,
     usage::usage_in_rows_and_in_records_is_listed_once_at_every_size_of_pages,
     usage::what_was_used_of_a_bucket_keeps_the_name_it_had,
+    usage::a_late_settlement_by_another_name_takes_nothing_from_what_is_used_later,
     usage::more_than_ten_thousand_hours_add_up,
     usage::usage_survives_a_restart,
     usage::a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest,
@@ -364,6 +365,7 @@ macro_rules! suite {
             usage_is_listed_in_pages_each_record_once
             usage_in_rows_and_in_records_is_listed_once_at_every_size_of_pages
             what_was_used_of_a_bucket_keeps_the_name_it_had
+            a_late_settlement_by_another_name_takes_nothing_from_what_is_used_later
             more_than_ten_thousand_hours_add_up
             usage_survives_a_restart
             a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest

@@ -880,6 +880,35 @@ pub(super) fn what_was_used_of_a_bucket_keeps_the_name_it_had(
     Ok(())
 }
 
+/// What a lease took by the older name is not taken from what the newer one uses later.
+pub(super) fn a_late_settlement_by_another_name_takes_nothing_from_what_is_used_later(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    for is_listed in [false, true] {
+        let mut limits = buckets_of_tokens_and_calls();
+        limits.push(limit("running", 2, 0, slots(9)));
+        let mut fixture = counted(subject, 1, limits.clone())?;
+        let (id, _) = fixture.hold(b"a", &[50, 5, 1], 60 * SECOND);
+        let (other, _) = fixture.hold(b"a", &[0, 3, 1], 60 * SECOND);
+        if is_listed {
+            assert_eq!(in_all(&fixture), "a calls 8, a tokens 50");
+        }
+        limits[1].name = "jobs".into();
+        fixture.plan = counting(1, 1, limits);
+        fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+        fixture
+            .end(b"a", id, Ending::Settle(&[Some(20), Some(0), None]))
+            .expect("held");
+        assert!(fixture.admits(b"a", &[0, 7, 0]));
+        assert!(fixture.admits(b"a", &[1, 1, 0]));
+        assert_eq!(in_all(&fixture), "a calls 8, a jobs 8, a tokens 21");
+        // Of what the newer name has used it is taken.
+        fixture.end(b"a", other, Ending::Cancel).expect("held");
+        assert_eq!(in_all(&fixture), "a calls 8, a jobs 5, a tokens 21");
+    }
+    Ok(())
+}
+
 pub(super) fn more_than_ten_thousand_hours_add_up(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
     needs_counting(subject)?;

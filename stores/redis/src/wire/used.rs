@@ -77,6 +77,6 @@ fn record(field: &[u8], amount: &[u8]) -> Option<Usage> {
         key: OwnedKey::new(key),
         limit: str::from_utf8(limit).ok()?.into(),
         hour: Hour::new(u32::from_be_bytes(*hour)),
-        amount: str::from_utf8(amount).ok()?.parse::<i64>().ok()?.max(0) as u64,
+        amount: str::from_utf8(amount).ok()?.parse().ok()?,
     })
 }
