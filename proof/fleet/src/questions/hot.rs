@@ -22,6 +22,8 @@ pub const QUESTION: Question = Question {
 
 const CASE: &str = "32 clients, one key";
 
+// What a bucket gives back is exact for as many leases at once as it has marks: a client that stands still
+// holds one that is older than those. A window gives all of it back.
 const POLICIES: &str = "
 [policy.hot]
 usage = '400d'
@@ -29,7 +31,7 @@ usage = '400d'
 calls = { calls = 500, per = '400d' }
 units = { calls = 10000, per = '400d' }
 [policy.leased.limits]
-calls = { calls = 100, per = '400d' }
+calls = { calls = 100, per = '400d', algorithm = 'first_use_window' }
 running = { concurrency = 1000, ttl = '1h' }
 ";
 
