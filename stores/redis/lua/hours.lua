@@ -68,14 +68,11 @@ local function expire(keys, hour, keep, is_callers)
   for _, key in ipairs(keys) do redis.call('PEXPIREAT', key, until_ms) end
 end
 
--- Whether records were kept for another time when one was made last.
-function usage.is_kept_otherwise(records, keep)
-  return redis.call('HGET', records, '') ~= string.format('%.0f', keep)
-end
-
 -- There are new records, of these fields, the latest of that hour: has all of them kept for as long as
 -- the last, and drops some of what is over.
 function usage.keep(records, order, new, hour, keep, now, is_callers)
+  -- None is new: it is all said, unless they were to be kept for another time.
+  if not new[1] and redis.call('HGET', records, '') == string.format('%.0f', keep) then return end
   if redis.call('HSET', records, '', string.format('%.0f', keep)) == 1 then
     -- They are the first: nothing is over, the last is the only one, and an order is of those before.
     redis.call('DEL', order)
@@ -109,25 +106,24 @@ function usage.keep(records, order, new, hour, keep, now, is_callers)
 end
 
 -- Adds to the records what was used, by the position of the limit: so much more, or less, in that hour.
--- What is over is not counted again. `retention`: for how long they are kept, if not for as long as it
--- says there. `retention_and_names` is for how long records are kept after their
--- hour, a double, and for each limit what its field has behind the hour, after its length.
+-- What is over is not counted again. `retention_and_names` is for how long records are kept after their
+-- hour, a double, and for each limit what its field has behind the hour, after its length; `retention`
+-- is for how long instead, if that is said.
 function usage.record(records, order, retention_and_names, changes, hour, now, is_callers, retention)
   local keep, from = struct.unpack('<d', retention_and_names)
-  local new = {}
+  local new, is_any = {}, false
   keep = retention or keep
   if usage.over_at(hour, keep) <= now then return end
   local bytes
   for i = 1, #changes do
     bytes, from = struct.unpack('<I4', retention_and_names, from)
     if changes[i] ~= 0 then
+      is_any = true
       local field = struct.pack('>I4', hour) .. string.sub(retention_and_names, from, from + bytes - 1)
       if usage.add(records, field, changes[i]) then new[#new + 1] = field end
     end
     from = from + bytes
   end
-  if new[1] or usage.is_kept_otherwise(records, keep) then
-    usage.keep(records, order, new, hour, keep, now, is_callers)
-  end
+  if is_any then usage.keep(records, order, new, hour, keep, now, is_callers) end
 end
 end

@@ -3,8 +3,7 @@
 -- refused; false for whatever is not as plain as that, and the whole script is called.
 -- KEYS: the row, the order of those who wait; where usage is counted, its records and their order.
 -- ARGV: eight doubles: whether the caller's clock decides, its now, the revision, then drain,
--- weight, brim, capacity and the amount; and what
--- `usage.record` needs where usage is counted.
+-- weight, brim, capacity and the amount; and where usage is counted what `usage.record` needs.
 -- The row is written flat, each number in its place: these are the forms of `flat.lua` for one bucket.
 -- (What `batch.lua` says beside the arguments is there in a batch alone.)
 local EXACT, BEGINNING, ROW = 9007199254740992, -9007199254740992, '<BBdddBddddI4'

@@ -127,8 +127,6 @@ function usage.save(now)
       latest = max(latest or hour, hour)
     end
   end
-  if latest and (new[1] or usage.is_kept_otherwise(USAGE, keep)) then
-    usage.keep(USAGE, ORDER, new, latest, keep, now, request.clock == 'caller')
-  end
+  if latest then usage.keep(USAGE, ORDER, new, latest, keep, now, request.clock == 'caller') end
 end
 end

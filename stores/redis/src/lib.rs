@@ -45,7 +45,8 @@
 //! **Keys.** All rows and leases of one root carry the hash tag
 //! `{prefix:table:root}` and so share a slot; a table's plans are in
 //! `{prefix:table}:plans`. A row is kept until it equals "never seen" (`PEXPIREAT`); one that has
-//! counted usage, until that is over or was listed, if it is later; a lease for as long as the plan remembers it.
+//! counted usage, until that is over or was listed, if it is later; a lease for as long as the plan
+//! remembers it.
 //!
 //! **Clock.** The server decides by its own ([`Clock::Server`]), which for one
 //! key only goes forward: a clock that stands up to ten seconds behind what was

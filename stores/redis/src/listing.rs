@@ -33,8 +33,8 @@ use crate::wire::used;
 /// How many of the server's keys are looked at for one page, about.
 const LOOKED_AT: usize = 8_192;
 
-/// How many of them at a time, at most, and how many rows are asked for at once. What is found and has no room on the
-/// page is in its end.
+/// How many of them at a time, at most, and how many rows are asked for at once. What is found and has
+/// no room on the page is in its end.
 const AT_ONCE: usize = 256;
 
 /// The same for roots, of which each may have many leases.
