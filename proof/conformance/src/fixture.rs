@@ -39,18 +39,26 @@ pub fn slots(capacity: Amount) -> Rule {
     Rule::Slots(Slots::new(capacity, Span::SECOND).expect("sound slots"))
 }
 
-/// The plan of these rules, each with its level; numbered in this order.
+/// A limit of this name, level and rule, prepaid and plain.
 #[must_use]
-pub fn plan(version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<Plan> {
-    let limit = |(uid, &(level, rule)): (usize, &(usize, Rule))| PlanLimit {
-        name: format!("limit {uid}").into(),
-        uid: uid as u32,
+pub fn limit(name: &str, uid: u32, level: usize, rule: Rule) -> PlanLimit {
+    PlanLimit {
+        name: name.into(),
+        uid,
         rule,
         level,
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
         adaptive: None,
+    }
+}
+
+/// The plan of these rules, each with its level; numbered in this order.
+#[must_use]
+pub fn plan(version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<Plan> {
+    let limit = |(uid, &(level, rule)): (usize, &(usize, Rule))| {
+        limit(&format!("limit {uid}"), uid as u32, level, rule)
     };
     let limits = rules.iter().enumerate().map(limit).collect();
     Arc::new(Plan::new(version, levels, limits, KEEP))

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use redis::{Connection, Value};
-use support::{Fixture, KEEP, SECOND, ask, connect, hourly, machine_time, open, rate};
+use support::{Fixture, KEEP, SECOND, ask, connect, hourly, limit, machine_time, open, rate};
 use tidegate_conformance::TableExt;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
-use tidegate_store::core::{Payment, Rule, Span};
+use tidegate_store::core::{Rule, Span};
 use tidegate_store::{Ending, Hours, Plan, PlanLimit, Select, Usage};
 
 const ROOTS: usize = 600;
@@ -54,14 +54,8 @@ fn counting_by_rule(
     (rule, refunds): (Rule, bool),
 ) -> Fixture {
     let limit = PlanLimit {
-        name: "calls".into(),
-        uid: 0,
-        rule,
-        level: levels - 1,
-        payment: Payment::Prepaid,
-        shadow: false,
         refund_on_expiry: refunds,
-        adaptive: None,
+        ..limit("calls", 0, levels - 1, rule)
     };
     let plan = Plan::new(0, levels, vec![limit], KEEP);
     let plan = plan.counting_usage(Some(Span::from_micros(hours * 3_600 * SECOND)));
@@ -485,17 +479,8 @@ fn a_listing_moves_what_a_row_has_counted_to_the_records_once() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let limit = |(uid, name): (u32, &str)| PlanLimit {
-        name: name.into(),
-        uid,
-        rule: rate(1, 1_000_000),
-        level: 0,
-        payment: Payment::Prepaid,
-        shadow: false,
-        refund_on_expiry: false,
-        adaptive: None,
-    };
-    let limits = [(0, "calls"), (1, "tokens")].map(limit);
+    let named = |(uid, name)| limit(name, uid, 0, rate(1, 1_000_000));
+    let limits = [(0, "calls"), (1, "tokens")].map(named);
     let plan = Plan::new(0, 1, limits.to_vec(), KEEP);
     let plan = plan.counting_usage(Some(Span::from_micros(3_600 * SECOND)));
     let store = open(&server, Clock::Server);

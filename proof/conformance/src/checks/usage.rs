@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::{Align, Amount, Bucket, Payment, Rule, Span, Verdict, Window};
+use tidegate_core::{Align, Amount, Bucket, Rule, Span, Verdict, Window};
 use tidegate_store::{
     Detail, Ending, Hour, Hours, OwnedKey, Plan, PlanLimit, Select, Store, StoreError, Usage,
     UsageChange, Verb,
 };
 
 use super::fixture::{Fixture, overrides, rate, slots, table_name};
-use crate::fixture::{KEEP, SECOND, hourly};
+use crate::fixture::{KEEP, SECOND, hourly, limit};
 use crate::subject::{Skipped, Subject};
 use crate::table_ext::{TableExt, every_item};
 
@@ -23,20 +23,6 @@ pub(super) const KEPT: Span = Span::from_secs(400 * 86_400);
 pub(super) fn ample() -> Rule {
     let align = Align::FirstUse(Span::from_secs(365 * 86_400));
     Rule::Window(Window::new(1 << 50, align).expect("a sound budget"))
-}
-
-/// A limit of this name, level and rule.
-pub(super) fn limit(name: &str, uid: u32, level: usize, rule: Rule) -> PlanLimit {
-    PlanLimit {
-        name: name.into(),
-        uid,
-        rule,
-        level,
-        payment: Payment::Prepaid,
-        shadow: false,
-        refund_on_expiry: false,
-        adaptive: None,
-    }
 }
 
 /// A plan of these limits that counts usage.

@@ -10,8 +10,8 @@ use tidegate_store::{
 };
 
 use super::fixture::{Fixture, rate, slots, table_name};
-use super::usage::{KEPT, ample, limit, needs_counting, usage};
-use crate::fixture::{KEEP, SECOND, hourly};
+use super::usage::{KEPT, ample, needs_counting, usage};
+use crate::fixture::{KEEP, SECOND, hourly, limit};
 use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
 

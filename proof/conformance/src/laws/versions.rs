@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Amount, Payment, Rule, Span, Timestamp};
-use tidegate_store::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store, Table, Verb};
+use tidegate_core::{Amount, Rule, Span, Timestamp};
+use tidegate_store::{Detail, KeyCommand, KeyPath, Plan, Reply, Store, Table, Verb};
 
 use super::key::{LONG, START, number};
 use super::kinds::Kind;
 use super::past::wait;
+use crate::fixture::limit;
 use crate::rng::Rng;
 use crate::table_ext::TableExt;
 
@@ -112,16 +113,7 @@ fn plan(version: u64, kind: &Kind) -> Arc<Plan> {
 }
 
 fn plan_of(version: u64, uid: u32, rule: Rule) -> Arc<Plan> {
-    let limit = PlanLimit {
-        name: format!("limit {uid}").into(),
-        uid,
-        rule,
-        level: 0,
-        payment: Payment::Prepaid,
-        shadow: false,
-        refund_on_expiry: false,
-        adaptive: None,
-    };
+    let limit = limit(&format!("limit {uid}"), uid, 0, rule);
     Arc::new(Plan::new(version, 1, vec![limit], LONG))
 }
 
