@@ -441,13 +441,13 @@ impl Inner {
         if let Some(set) = write_set {
             self.add(set, &mut root, &mut others, &mut seen);
         }
-        let writes = Writes {
+        let mut writes = Writes {
             place: seen.place,
             version: before.map(|before| before.version),
             root,
             others,
         };
-        match self.shared.connection.write(&writes).await {
+        match self.shared.connection.write(&mut writes).await {
             Ok(Written::Done) => {
                 seen.sight.root = Some(writes.root);
                 having.set(Some(seen.sight), true);

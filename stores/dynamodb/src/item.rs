@@ -18,7 +18,7 @@
 //! | `id` | idempotency keys | the lease |
 //! | `u` | waiters | without a heartbeat until then, the place is nobody's |
 //! | `r` | waiters | the rows that it waits for |
-//! | `u:LIMIT` | usage | how much of the limit of this name; may be below 0, which is nothing |
+//! | `u:LIMIT` | usage | how much of the limit of this name |
 //! | `e` | usage, definitions, events | when it ends |
 //! | `k` | definitions' versions | how many events of the owner have not gone |
 //! | `m` | events | how many are kept with it |
@@ -28,7 +28,9 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, Update};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ReturnValuesOnConditionCheckFailure as OnFailure, Update,
+};
 use tidegate_store::StoreError;
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::UsageWrite;
@@ -257,7 +259,21 @@ impl UsedMore {
         })
     }
 
-    /// The change of an item that need not be there.
+    /// Takes back at most what the item says that was used: it is `None` where nothing was.
+    pub(crate) fn take_no_more_than(&mut self, item: Option<Item>) -> Result<(), Trouble> {
+        let item = item.unwrap_or_default();
+        for (limit, amount) in &mut self.amounts {
+            if *amount < 0 {
+                let was = item.get(&format!("{USED}{limit}"));
+                *amount = (*amount).max(-was.map_or(Ok(0), read_used)?);
+            }
+        }
+        self.amounts.retain(|&(_, amount)| amount != 0);
+        Ok(())
+    }
+
+    /// The change of an item that need not be there, if as much was used of each limit as is taken
+    /// back of it.
     pub(crate) fn update(&self) -> UpdateBuilder {
         let mut sets = vec!["e = :e"];
         let mut update = Update::builder()
@@ -273,15 +289,28 @@ impl UsedMore {
             sets.push("n = :n");
             update = update.expression_attribute_values(":n", bytes(whole.clone()));
         }
-        let mut adds = Vec::new();
+        let (mut adds, mut conditions) = (Vec::new(), Vec::new());
         for (at, (limit, amount)) in self.amounts.iter().enumerate() {
             adds.push(format!("#u{at} :u{at}"));
             update = update
                 .expression_attribute_names(format!("#u{at}"), format!("{USED}{limit}"))
                 .expression_attribute_values(format!(":u{at}"), number(amount));
+            if *amount < 0 {
+                conditions.push(format!("#u{at} >= :c{at}"));
+                let least = number(amount.unsigned_abs());
+                update = update.expression_attribute_values(format!(":c{at}"), least);
+            }
         }
-        let (sets, adds) = (sets.join(", "), adds.join(", "));
-        update.update_expression(format!("SET {sets} ADD {adds}"))
+        if !conditions.is_empty() {
+            update = update
+                .condition_expression(conditions.join(" AND "))
+                .return_values_on_condition_check_failure(OnFailure::AllOld);
+        }
+        let sets = format!("SET {}", sets.join(", "));
+        update.update_expression(match adds.is_empty() {
+            true => sets,
+            false => format!("{sets} ADD {}", adds.join(", ")),
+        })
     }
 }
 
@@ -290,14 +319,18 @@ pub(crate) fn used(item: &Item) -> Result<Vec<(&str, u64)>, Trouble> {
     let mut all = Vec::new();
     for (name, value) in item {
         if let Some(limit) = name.strip_prefix(USED) {
-            let amount = value.as_n().ok().and_then(|number| number.parse().ok());
-            let amount: i128 = amount.ok_or_else(|| garbled("u"))?;
-            let amount = amount.clamp(0, i128::from(MOST_USED));
-            all.push((limit, amount as u64));
+            all.push((limit, read_used(value)?.unsigned_abs()));
         }
     }
     all.sort_unstable();
     Ok(all)
+}
+
+/// What was used, as an attribute says it, up to what is counted of one limit.
+fn read_used(value: &AttributeValue) -> Result<i64, Trouble> {
+    let amount = value.as_n().ok().and_then(|number| number.parse().ok());
+    let amount: i128 = amount.ok_or_else(|| garbled("u"))?;
+    Ok(amount.clamp(0, i128::from(MOST_USED)) as i64)
 }
 
 /// A lease as it is kept.

@@ -260,7 +260,7 @@ impl Inner {
                 self.try_until_told(look, None).await?;
             }
         } else if row.due.is_some_and(|due| due <= at) {
-            let writes = Writes {
+            let mut writes = Writes {
                 place,
                 version: Some(row.version),
                 root: RootItem {
@@ -272,7 +272,7 @@ impl Inner {
                 others: Vec::new(),
             };
             // Whoever wrote first has said itself what is due.
-            connection.write(&writes).await?;
+            connection.write(&mut writes).await?;
         }
         Ok(())
     }

@@ -10,7 +10,8 @@
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{
-    Delete, Put, ReturnValuesOnConditionCheckFailure as OnFailure, TransactWriteItem,
+    CancellationReason, Delete, Put, ReturnValuesOnConditionCheckFailure as OnFailure,
+    TransactWriteItem,
 };
 use tidegate_store::StoreError;
 use tidegate_store::core::Timestamp;
@@ -247,7 +248,7 @@ const NEW: &str = "attribute_not_exists(pk) OR #ttl <= :now";
 impl Connection {
     /// Writes all or nothing. A write whose answer was lost is asked for again as it is until
     /// it is known what has become of it.
-    pub(crate) async fn write(&self, writes: &Writes) -> Result<Written, Trouble> {
+    pub(crate) async fn write(&self, writes: &mut Writes) -> Result<Written, Trouble> {
         if writes.others.len() >= MOST_ITEMS {
             return Err(too_large(format!(
                 "{} items would change in one step, and DynamoDB changes {MOST_ITEMS}; settle \
@@ -255,7 +256,7 @@ impl Connection {
                 writes.others.len() + 1
             )));
         }
-        let root = writes.root.item(&writes.place.own(), &writes.place.root);
+        let root = writes.root_item();
         check_size(&root)?;
         for write in &writes.others {
             if let Write::Put(item) | Write::PutNew(item, _) = write {
@@ -264,7 +265,7 @@ impl Connection {
         }
         match writes.others.is_empty() {
             true => self.write_root(writes, root).await,
-            false => self.write_several(writes, root).await,
+            false => self.write_several(writes).await,
         }
     }
 
@@ -296,23 +297,25 @@ impl Connection {
         }
     }
 
-    async fn write_several(&self, writes: &Writes, root: Item) -> Result<Written, Trouble> {
-        let items = self.items(writes, root)?;
+    async fn write_several(&self, writes: &mut Writes) -> Result<Written, Trouble> {
+        let mut items = self.items(writes)?;
         let (mut backoff, mut is_unsure) = (self.backoff(), false);
         loop {
             let trouble = match self.transact(&items, writes.root.writer).await {
                 Ok(Transacted::Done) => return Ok(Written::Done),
-                Ok(Transacted::Unmet(mut reasons)) => {
-                    let is_unmet = |at: usize| {
-                        let reason = reasons.get(at);
-                        reason.and_then(|reason| reason.code()) == Some("ConditionalCheckFailed")
-                    };
-                    if !is_unmet(0) {
+                Ok(Transacted::Unmet(reasons)) => {
+                    let mut reasons = reasons.into_iter();
+                    if let Some(root) = reasons.next().filter(is_unmet) {
+                        let item = root.item.filter(|item| !item.is_empty());
+                        let found = item.as_ref().map(RootItem::read).transpose()?;
+                        return beaten(found, writes, is_unsure);
+                    }
+                    if !writes.take_no_more_than_was_used(reasons)? {
                         return Ok(Written::NotNew);
                     }
-                    let item = reasons[0].item.take().filter(|item| !item.is_empty());
-                    let found = item.as_ref().map(RootItem::read).transpose()?;
-                    return beaten(found, writes, is_unsure);
+                    // It is another transaction, and the one before was not done.
+                    (items, is_unsure) = (self.items(writes)?, false);
+                    continue;
                 }
                 Err(trouble) => trouble,
             };
@@ -342,8 +345,9 @@ impl Connection {
         })
     }
 
-    fn items(&self, writes: &Writes, root: Item) -> Result<Vec<TransactWriteItem>, Trouble> {
-        let put = Put::builder().table_name(&self.table).set_item(Some(root));
+    fn items(&self, writes: &Writes) -> Result<Vec<TransactWriteItem>, Trouble> {
+        let root = Some(writes.root_item());
+        let put = Put::builder().table_name(&self.table).set_item(root);
         let put = match writes.version {
             Some(version) => put
                 .condition_expression(SAME)
@@ -386,6 +390,33 @@ impl Connection {
         }
         .build())
     }
+}
+
+impl Writes {
+    fn root_item(&self) -> Item {
+        self.root.item(&self.place.own(), &self.place.root)
+    }
+
+    /// Whether all that was not met, of what the others were told, is that less was used of a limit
+    /// than is to be taken back: it is what was used, then.
+    fn take_no_more_than_was_used(
+        &mut self,
+        told: impl Iterator<Item = CancellationReason>,
+    ) -> Result<bool, Trouble> {
+        for (write, told) in self.others.iter_mut().zip(told) {
+            match (is_unmet(&told), write) {
+                (true, Write::Use(used)) => used.take_no_more_than(told.item)?,
+                (true, _) => return Ok(false),
+                (false, _) => {}
+            }
+        }
+        self.root.writer = rand::random();
+        Ok(true)
+    }
+}
+
+fn is_unmet(told: &CancellationReason) -> bool {
+    told.code() == Some("ConditionalCheckFailed")
 }
 
 /// The item that a condition was not met by, or another trouble.

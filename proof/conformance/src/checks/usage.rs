@@ -870,7 +870,7 @@ pub(super) fn what_was_used_of_a_bucket_keeps_the_name_it_had(
 pub(super) fn a_late_settlement_by_another_name_takes_nothing_from_what_is_used_later(
     subject: &Subject,
 ) -> Result<(), Skipped> {
-    for is_listed in [false, true] {
+    for (is_listed, used_before) in [(false, 0), (true, 0), (false, 2), (true, 2)] {
         let mut limits = buckets_of_tokens_and_calls();
         limits.push(limit("running", 2, 0, slots(9)));
         let mut fixture = counted(subject, 1, limits.clone())?;
@@ -882,6 +882,7 @@ pub(super) fn a_late_settlement_by_another_name_takes_nothing_from_what_is_used_
         limits[1].name = "jobs".into();
         fixture.plan = counting(1, 1, limits);
         fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+        assert!(fixture.admits(b"a", &[0, used_before, 0]));
         fixture
             .end(b"a", id, Ending::Settle(&[Some(20), Some(0), None]))
             .expect("held");
