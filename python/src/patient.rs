@@ -78,6 +78,15 @@ impl Store for Patient {
         self.0.definitions_at(owner, keys)
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        self.0.definition_with_ancestors(owner, key, parent_at)
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

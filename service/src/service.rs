@@ -701,6 +701,22 @@ impl Service {
         }
     }
 
+    /// What the store keeps for `owner` under `key`, with as many ancestors as it reads in one trip.
+    pub(super) fn stored_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        match &self.0.store {
+            Some(store) => store.definition_with_ancestors(owner, key, parent_at),
+            None => {
+                let local = &self.0.local_definitions;
+                at_once(Ok(local.definition_with_ancestors(owner, key, parent_at)))
+            }
+        }
+    }
+
     /// What the store keeps for `owner` under each of these keys, asked for at once.
     pub(super) fn stored_definitions_at(
         &self,

@@ -665,8 +665,20 @@ fn a_lease_keeps_its_entity_from_being_deleted() {
 
 /// Each ancestor that a server did not know was a trip of its own, one after the other.
 #[test]
-fn an_entity_of_which_nothing_is_known_is_two_trips_however_deep_it_stands() {
-    let trips = Arc::<Trips>::default();
+fn an_entity_of_which_nothing_is_known_is_one_trip_however_deep_it_stands() {
+    trips_of_an_entity(Trips::default(), [1, 1, 1]);
+}
+
+#[test]
+fn at_a_store_that_follows_no_parents_it_is_two_trips() {
+    let trips = Trips::default();
+    trips.be_one_by_one(true);
+    trips_of_an_entity(trips, [2, 3, 2]);
+}
+
+/// How many they are at first, once an ancestor has moved, and once it is put elsewhere itself.
+fn trips_of_an_entity(trips: Trips, [first, ancestor_moved, moved_itself]: [u64; 3]) {
+    let trips = Arc::new(trips);
     let store: Arc<dyn Store> = Arc::clone(&trips) as _;
     let house = House::on(&store);
     let ids: Vec<_> = (1..=8).map(|level| format!("at {level}")).collect();
@@ -686,22 +698,22 @@ fn an_entity_of_which_nothing_is_known_is_two_trips_however_deep_it_stands() {
     };
     let house = anew(house);
     let all = ids.join(" < ");
-    assert_eq!(asked(&house, "at 8"), (2, all.clone()));
+    assert_eq!(asked(&house, "at 8"), (first, all.clone()));
     assert_eq!(asked(&house, "at 8"), (0, all.clone()));
     house.create("sibling", Some("at 7")).unwrap();
     assert_eq!(asked(&house, "sibling").0, 1);
-    // One above it that has moved since is asked for by itself.
+    // One above it has moved since.
     house.create("other 2", Some("at 1")).unwrap();
     house.shift("at 3", "other 2").unwrap();
     let house = anew(house);
     let moved = all.replace("at 2", "other 2");
-    assert_eq!(asked(&house, "at 8"), (3, moved.clone()));
+    assert_eq!(asked(&house, "at 8"), (ancestor_moved, moved.clone()));
     // Put there anew, it is written with those above it now.
     house.create("other 7", Some("at 6")).unwrap();
     house.shift("at 8", "other 7").unwrap();
     let house = anew(house);
     let moved = moved.replace("at 7", "other 7");
-    assert_eq!(asked(&house, "at 8"), (2, moved));
+    assert_eq!(asked(&house, "at 8"), (moved_itself, moved));
 }
 
 #[test]

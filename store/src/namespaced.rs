@@ -79,6 +79,16 @@ impl Store for NamespacedStore {
         self.store.definitions_at(&self.of(owner), keys)
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        self.store
+            .definition_with_ancestors(&self.of(owner), key, parent_at)
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

@@ -98,6 +98,25 @@ pub trait Store: Send + Sync + 'static {
         })
     }
 
+    /// What is defined for `owner` under `key`, if anything is, and then its ancestors', the nearest
+    /// first, as of one instant: of each, the parent is what its value [names](Definition::names) at
+    /// `parent_at`. It ends behind one that names none or one that is not there, after
+    /// [`MOST_ANCESTORS`](definitions::MOST_ANCESTORS) at the latest, and where another trip would
+    /// be needed: a store that follows no names answers the first alone.
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        let _ = parent_at;
+        let first = self.definition(owner, key);
+        StoreFuture::new(async move { Ok(first.await?.into_iter().collect()) })
+    }
+
     /// At most `most` definitions of `owner` whose keys begin with `prefix`, in the order of
     /// their keys' bytes, from behind the key `after` on, or from the first: by an index, so
     /// that a page costs what is on it. [`Page::next`] is the last key of the page. What is

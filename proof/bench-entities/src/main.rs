@@ -59,10 +59,7 @@ fn run(options: &Options) -> Result<(), String> {
 
     // A server that knows none of them.
     let server = server(&store)?;
-    let find = |id: &str| {
-        let found = block_on(server.entity_path(id));
-        found.map(drop).map_err(|error| error.to_string())
-    };
+    let find = |id: &str| found_by(&server, id);
     let trips = |id: &str| {
         store.take();
         find(id).map(|()| store.take())
@@ -71,6 +68,12 @@ fn run(options: &Options) -> Result<(), String> {
     println!("  nor its ancestors   {}", trips(&family.user(0))?);
     println!("  of a known parent   {}", trips(&family.user(1))?);
     println!("  once it is known    {}", trips(&family.user(1))?);
+    store.be_one_by_one(true);
+    let other = self::server(&store)?;
+    store.take();
+    found_by(&other, &family.user(0))?;
+    println!("  where a store follows no parents   {}", store.take());
+    store.be_one_by_one(false);
 
     let before = resident()?;
     for number in 0..family.users() {
@@ -103,6 +106,11 @@ fn run(options: &Options) -> Result<(), String> {
     let by_key = |key: &str| check(&server, &caller, Whose::Key(key.as_bytes()));
     show("the same by its key", &lap(&keys, known, by_key)?);
     Ok(())
+}
+
+fn found_by(server: &Service, id: &str) -> Result<(), String> {
+    let found = block_on(server.entity_path(id));
+    found.map(drop).map_err(|error| error.to_string())
 }
 
 fn server(store: &Arc<Trips>) -> Result<Service, String> {

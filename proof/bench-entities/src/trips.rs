@@ -1,7 +1,7 @@
 //! A memory store that counts how often it is asked for an entity: at a store beyond a network
 //! each time is a trip.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use tidegate_core::Timestamp;
@@ -16,9 +16,15 @@ use tidegate_store::{
 pub struct Trips {
     store: MemoryStore,
     trips: AtomicU64,
+    is_one_by_one: AtomicBool,
 }
 
 impl Trips {
+    /// From here on as a store that follows no parents, or does.
+    pub fn be_one_by_one(&self, is: bool) {
+        self.is_one_by_one.store(is, Ordering::Relaxed);
+    }
+
     /// How many since the last time.
     pub fn take(&self) -> u64 {
         self.trips.swap(0, Ordering::Relaxed)
@@ -42,6 +48,19 @@ impl Store for Trips {
     fn definitions_at(&self, owner: &str, keys: &[&[u8]]) -> StoreFuture<Vec<Option<Definition>>> {
         self.trips.fetch_add(1, Ordering::Relaxed);
         self.store.definitions_at(owner, keys)
+    }
+
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        let found = self.store.definition_with_ancestors(owner, key, parent_at);
+        let is_one_by_one = self.is_one_by_one.load(Ordering::Relaxed);
+        let most = if is_one_by_one { 1 } else { usize::MAX };
+        StoreFuture::new(async move { Ok(found.await?.into_iter().take(most).collect()) })
     }
 
     fn definitions_page(

@@ -45,6 +45,9 @@ pub(crate) struct Known {
     version: AtomicU64,
 }
 
+/// How often something was told of each shard.
+pub(super) struct Told([u64; SHARDS]);
+
 /// Two generations: what is asked for again goes over to the young one, and when that is full,
 /// the old one goes.
 #[derive(Default)]
@@ -101,9 +104,14 @@ impl Shard {
 }
 
 impl Known {
-    fn shard(&self, id: &str) -> &Mutex<Shard> {
+    /// Which shard it is of.
+    fn at(&self, id: &str) -> usize {
         let hash = self.hasher.hash_one(id);
-        &self.shards[(hash >> 32) as usize % SHARDS]
+        (hash >> 32) as usize % SHARDS
+    }
+
+    fn shard(&self, id: &str) -> &Mutex<Shard> {
+        &self.shards[self.at(id)]
     }
 
     /// What is known of it.
@@ -111,13 +119,19 @@ impl Known {
         self.shard(id).lock().get(id)
     }
 
-    /// How often something was told of its shard: to be asked before it is read.
-    pub(super) fn told(&self, id: &str) -> u64 {
-        self.shard(id).lock().told
+    /// How often something was told of each shard: to be asked before any entity is read.
+    pub(super) fn told(&self) -> Told {
+        Told(self.shards.each_ref().map(|shard| shard.lock().told))
+    }
+
+    /// Whether something was told of its shard since `told`.
+    pub(super) fn was_told(&self, id: &str, told: &Told) -> bool {
+        let at = self.at(id);
+        self.shards[at].lock().told != told.0[at]
     }
 
     /// What was read of it, which is kept if nothing was told since `told`.
-    pub(super) fn keep(&self, id: &str, value: &EntityValue, told: u64) -> KnownEntity {
+    pub(super) fn keep(&self, id: &str, value: &EntityValue, told: &Told) -> KnownEntity {
         // One name for all children.
         let parent = value.parent.as_deref();
         let parent =
@@ -127,8 +141,9 @@ impl Known {
             parent,
             charge_parents: value.charge_parents,
         };
-        let mut shard = self.shard(id).lock();
-        if shard.told == told {
+        let at = self.at(id);
+        let mut shard = self.shards[at].lock();
+        if shard.told == told.0[at] {
             shard.put(entity.clone());
         }
         entity
@@ -192,7 +207,7 @@ mod tests {
     }
 
     fn read(known: &Known, id: &str, parent: Option<&str>) {
-        known.keep(id, &below(parent), known.told(id));
+        known.keep(id, &below(parent), &known.told());
     }
 
     #[test]
@@ -212,7 +227,7 @@ mod tests {
     fn what_was_told_meanwhile_keeps_what_was_read_from_being_kept() {
         let known = Known::default();
         read(&known, "a", None);
-        let told = known.told("a");
+        let told = known.told();
         let changed = Definitions {
             newer_than: 0,
             version: 7,
@@ -221,7 +236,7 @@ mod tests {
         };
         known.follow(&changed);
         assert_eq!((known.get("a"), known.version()), (None, 7));
-        known.keep("a", &below(None), told);
+        known.keep("a", &below(None), &told);
         assert_eq!(known.get("a"), None);
         // What goes on from elsewhere says nothing.
         read(&known, "a", None);

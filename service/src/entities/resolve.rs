@@ -7,9 +7,9 @@ use tidegate_store::Definition;
 use tidegate_store::key::MAX_LEVELS;
 
 use super::error::EntityError;
-use super::known::KnownEntity;
+use super::known::{KnownEntity, Told};
 use super::path::EntityPath;
-use super::record::{Entity, OWNER, check_id};
+use super::record::{Entity, OWNER, PARENT_AT, check_id};
 use crate::error::{ServiceError, cut};
 use crate::field::Field;
 use crate::service::Service;
@@ -23,11 +23,11 @@ pub(crate) struct Found<'a> {
     pub(crate) path: Option<Arc<EntityPath>>,
 }
 
-/// An entity that was read before it was asked for.
+/// Entities that were read before they were asked for.
 struct ReadAhead {
-    entity: KnownEntity,
-    /// How often something was told of its shard before.
-    told: u64,
+    entities: Vec<KnownEntity>,
+    /// What was told before.
+    told: Told,
 }
 
 impl Service {
@@ -52,9 +52,10 @@ impl Service {
         }
     }
 
-    /// The entity `id` and its ancestors: from memory, as far as they are known there. The store is
-    /// asked for one that is not, and if its parent is not known either, for all at once that it
-    /// was put below; for each that stands elsewhere by now, once more.
+    /// The entity `id` and its ancestors: from memory, as far as they are known there. A store is
+    /// asked for one that is not, and answers with its ancestors. One that answers it alone
+    /// is asked for all at once that it was put below, if its parent is not known, and for each
+    /// that stands elsewhere by now once more.
     ///
     /// # Errors
     /// [`EntityError::Unknown`], [`EntityError::Orphan`], [`EntityError::Endless`]; a store that
@@ -63,7 +64,7 @@ impl Service {
         check_id(Field::Entity, id)?;
         let (mut ids, mut charge_parents) = (Vec::<Arc<str>>::with_capacity(MAX_LEVELS), true);
         let mut next: Option<Arc<str>> = None;
-        let mut read_ahead = Vec::<ReadAhead>::new();
+        let mut read_ahead = None::<ReadAhead>;
         loop {
             let at = next.as_deref().unwrap_or(id);
             if ids.len() == MAX_LEVELS {
@@ -71,18 +72,21 @@ impl Service {
             }
             let known = self.known_entities();
             let known = known.get(at).or_else(|| {
-                let read = read_ahead.iter().find(|read| *read.entity.id == *at)?;
-                // Nothing was told of it meanwhile.
-                (known.told(at) == read.told).then(|| read.entity.clone())
+                let read = read_ahead.as_ref()?;
+                let found = read.entities.iter().find(|read| *read.id == *at)?;
+                (!known.was_told(at, &read.told)).then(|| found.clone())
             });
             let known = match known {
                 Some(known) => known,
                 None => {
-                    let Some((known, above)) = self.read_known(at).await? else {
+                    let (read, above) = self.read_known(at).await?;
+                    let Some(known) = read.entities.first().cloned() else {
                         return Err(missing(ids.last(), at).into());
                     };
-                    if ids.is_empty() {
-                        read_ahead = self.read_above(&known, &above).await?;
+                    match read.entities.len() {
+                        1 if ids.is_empty() => read_ahead = self.read_above(&known, &above).await?,
+                        1 => {}
+                        _ => read_ahead = Some(read),
                     }
                     known
                 }
@@ -98,20 +102,30 @@ impl Service {
         }
     }
 
-    /// As the store has it, and who was above its parent when it was put there.
-    async fn read_known(
+    /// The entity as the store has it, if it is there, with the ancestors that the store read with
+    /// it; and who was above its parent when it was put there.
+    async fn read_known(&self, id: &str) -> Result<(ReadAhead, Vec<String>), ServiceError> {
+        let told = self.known_entities().told();
+        let found = self.stored_with_ancestors(OWNER, id.as_bytes(), PARENT_AT);
+        self.keep(found.await?.iter().map(Some), told)
+    }
+
+    /// What was read, as far as it is there; and who was above the first one's parent when it was put
+    /// there.
+    fn keep<'d>(
         &self,
-        id: &str,
-    ) -> Result<Option<(KnownEntity, Vec<String>)>, ServiceError> {
+        found: impl Iterator<Item = Option<&'d Definition>>,
+        told: Told,
+    ) -> Result<(ReadAhead, Vec<String>), ServiceError> {
         let known = self.known_entities();
-        let told = known.told(id);
-        let there = self.stored_entity(id).await?;
-        Ok(there.map(|there| {
-            (
-                known.keep(id, &there.value, told),
-                there.value.parents_ancestors,
-            )
-        }))
+        let (mut entities, mut above) = (Vec::new(), None);
+        for one in found {
+            if let Some(there) = read_entity(one)? {
+                entities.push(known.keep(&there.id, &there.value, &told));
+                above.get_or_insert(there.value.parents_ancestors);
+            }
+        }
+        Ok((ReadAhead { entities, told }, above.unwrap_or_default()))
     }
 
     /// The parent of an entity and those `above` it, as far as they are there and not known: none if the
@@ -120,28 +134,21 @@ impl Service {
         &self,
         entity: &KnownEntity,
         above: &[String],
-    ) -> Result<Vec<ReadAhead>, ServiceError> {
+    ) -> Result<Option<ReadAhead>, ServiceError> {
         let known = self.known_entities();
         let Some(parent) = entity.parent.as_deref() else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         if above.is_empty() || known.get(parent).is_some() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let unknown = above.iter().map(String::as_str);
         let unknown = unknown.filter(|id| known.get(id).is_none());
-        let ids: Vec<&str> = [parent].into_iter().chain(unknown).collect();
-        let told: Vec<u64> = ids.iter().map(|id| known.told(id)).collect();
-        let keys: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
+        let ids = [parent].into_iter().chain(unknown);
+        let (keys, told): (Vec<&[u8]>, _) = (ids.map(str::as_bytes).collect(), known.told());
         let found = self.stored_definitions_at(OWNER, &keys).await?;
-        let mut read = Vec::with_capacity(ids.len());
-        for ((id, told), there) in ids.into_iter().zip(told).zip(found) {
-            if let Some(there) = read_entity(there.as_ref())? {
-                let entity = known.keep(id, &there.value, told);
-                read.push(ReadAhead { entity, told });
-            }
-        }
-        Ok(read)
+        let (read, _) = self.keep(found.iter().map(Option::as_ref), told)?;
+        Ok(Some(read))
     }
 
     /// The entity as the store has it, whatever this server knows.

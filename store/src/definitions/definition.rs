@@ -8,6 +8,9 @@ pub const MOST_CHANGES: usize = 1_024;
 /// No page of definitions or events has more, whatever is asked for.
 pub const MOST_A_PAGE: usize = 1_000;
 
+/// So many [ancestors](crate::Store::definition_with_ancestors) of a definition are read with it.
+pub const MOST_ANCESTORS: usize = 8;
+
 /// No change deletes more events that are over, nor more of too many: later ones go on.
 pub const MOST_DROPPED: usize = 100;
 
@@ -52,6 +55,40 @@ impl Definition {
             lasts: None,
             version: 0,
         }
+    }
+
+    /// The key that the value names at the byte `at`: a 1, the key's length (u32, little-endian), the
+    /// key. Nothing, if something else is there.
+    #[must_use]
+    pub fn names(&self, at: u8) -> Option<&[u8]> {
+        let (&is_named, rest) = self.value.as_deref()?.get(at.into()..)?.split_first()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        (is_named == 1).then(|| rest.get(..length)).flatten()
+    }
+
+    /// The definition under `key` and its [ancestors'](crate::Store::definition_with_ancestors), each
+    /// as `read` finds it.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn with_ancestors<E>(
+        key: &[u8],
+        parent_at: u8,
+        mut read: impl FnMut(&[u8]) -> Result<Option<Self>, E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut found: Vec<Self> = read(key)?.into_iter().collect();
+        while let Some(parent) = found.last().and_then(|below| below.names(parent_at)) {
+            let parent = match found.len() <= MOST_ANCESTORS {
+                true => read(parent)?,
+                false => None,
+            };
+            match parent {
+                Some(parent) => found.push(parent),
+                None => break,
+            }
+        }
+        Ok(found)
     }
 
     /// The same, for so long from now on.

@@ -1,6 +1,7 @@
 //! Definitions of one process.
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Weak;
@@ -78,6 +79,21 @@ impl LocalDefinitions {
     #[must_use]
     pub fn definition(&self, owner: &str, key: &[u8]) -> Option<Definition> {
         self.of(owner, |kept| kept.at(key))
+    }
+
+    /// As [`Store::definition_with_ancestors`](crate::Store::definition_with_ancestors).
+    #[must_use]
+    pub fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> Vec<Definition> {
+        self.of(owner, |kept| {
+            let read = |key: &[u8]| Ok::<_, Infallible>(kept.at(key));
+            let Ok(found) = Definition::with_ancestors(key, parent_at, read);
+            found
+        })
     }
 
     /// As [`Store::definitions_page`](crate::Store::definitions_page).

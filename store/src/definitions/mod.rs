@@ -1,5 +1,5 @@
-//! What owners have a store keep beside any state: overrides, cool-downs. A store
-//! reads none of it.
+//! What owners have a store keep beside any state: overrides, cool-downs, entities. A store
+//! reads none of it, but for where it is told that values [name](Definition::names) their parents.
 //!
 //! A store keeps a **version** for each owner, which every change raises in the same
 //! step; a definition has the version of its last change. So a change can be made on the
@@ -27,7 +27,9 @@ mod log;
 use std::future::ready;
 
 pub use change::{Change, Defined, Event, event_cursor, event_of_cursor};
-pub use definition::{Definition, Definitions, MOST_A_PAGE, MOST_CHANGES, MOST_DROPPED, page_size};
+pub use definition::{
+    Definition, Definitions, MOST_A_PAGE, MOST_ANCESTORS, MOST_CHANGES, MOST_DROPPED, page_size,
+};
 pub use follower::{Follower, Followers};
 pub use local::{KeptDefinitions, LocalDefinitions, Removal, Step, check_lasts};
 

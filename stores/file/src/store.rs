@@ -153,6 +153,18 @@ impl Store for FileStore {
         at_once(Ok(self.definer.local_definitions().definition(owner, key)))
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        let local_definitions = self.definer.local_definitions();
+        at_once(Ok(
+            local_definitions.definition_with_ancestors(owner, key, parent_at)
+        ))
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

@@ -59,6 +59,17 @@ impl Store for MemoryStore {
         at_once(Ok(self.local_definitions.definition(owner, key)))
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        at_once(Ok(self
+            .local_definitions
+            .definition_with_ancestors(owner, key, parent_at)))
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

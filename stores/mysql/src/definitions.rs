@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_net::following::{Following, Hearing, Source};
 use tidegate_net::key_order::{self, NamedKeys, Scan};
 use tidegate_store::core::Timestamp;
-use tidegate_store::definitions::event_cursor;
+use tidegate_store::definitions::{MOST_ANCESTORS, event_cursor};
 use tidegate_store::{Change, Defined, Definition, Definitions, Event, Page, StoreError};
 use tokio::sync::Notify;
 
@@ -151,6 +151,59 @@ impl DefinedRows {
         Ok(keys.iter().map(|key| under(key.as_ref())).collect())
     }
 
+    /// One statement: a definition, joined with the one that its value names, and so on.
+    async fn read_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> Result<Vec<Definition>, Trouble> {
+        let (table, owner) = (
+            format!("{}_definitions", self.shared.prefix),
+            names::name(owner.as_bytes()),
+        );
+        let row = |level: usize| {
+            let left = format!("CAST(d{level}.ends_at - {AT_START} AS SIGNED)");
+            format!(
+                "COALESCE(d{level}.whole, d{level}.name), d{level}.body, {left}, d{level}.version"
+            )
+        };
+        let mut columns = row(0);
+        let mut tables = format!("{table} d0");
+        for level in 1..=MOST_ANCESTORS {
+            columns += &format!(", {}", row(level));
+            let parent = names::named(&format!("d{}.body", level - 1), parent_at);
+            tables += &format!(
+                " LEFT JOIN {table} d{level} ON d{level}.owner = ? AND d{level}.name = {parent}"
+            );
+        }
+        let sql = format!("SELECT {columns} FROM {tables} WHERE d0.owner = ? AND d0.name = ?");
+        let owners = (0..=MOST_ANCESTORS).map(|_| owner.clone());
+        let arguments: Vec<_> = owners.chain([names::name(key)]).collect();
+        let rows: Vec<mysql_async::Row> = self.shared.query(&sql, arguments).await?;
+        let Some(row) = rows.first() else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for level in 0..=MOST_ANCESTORS {
+            let at = 4 * level;
+            let (Some(Some(key)), Some(value), Some(left), Some(Some(version))) = (
+                row.get(at),
+                row.get(at + 1),
+                row.get(at + 2),
+                row.get(at + 3),
+            ) else {
+                break;
+            };
+            let one = definition((key, value, left, version));
+            if one.value.is_none() {
+                break;
+            }
+            found.push(one);
+        }
+        Ok(found)
+    }
+
     async fn read_one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, Trouble> {
         Ok(self.read_at(owner, &[key]).await?.pop().flatten())
     }
@@ -245,6 +298,16 @@ impl Source for DefinedRows {
 
     async fn one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, StoreError> {
         self.read_one(owner, key).await.map_err(Trouble::told)
+    }
+
+    async fn with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> Result<Vec<Definition>, StoreError> {
+        let read = self.read_with_ancestors(owner, key, parent_at).await;
+        read.map_err(Trouble::told)
     }
 
     async fn page(

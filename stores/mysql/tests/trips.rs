@@ -4,10 +4,12 @@
 mod support;
 
 use support::{Fixture, hourly, machine_time, number, open, plan, rate, slots};
+use tidegate_conformance::lineage;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::Clock;
 use tidegate_store::Ending;
 use tidegate_store::core::Rule;
+use tidegate_store::definitions::MOST_ANCESTORS;
 
 /// Statements that clients have sent since the server was started, this one too.
 fn sent(server: &MariadbServer) -> u64 {
@@ -79,6 +81,27 @@ fn a_batch_of_one_root_is_two_round_trips() {
     // A refusal changes nothing: its transaction is ended while it is answered.
     let none = [(0, hourly(6)), (1, hourly(9))];
     assert!(together(2, &none, 3, 0) <= 2);
+}
+
+/// By the primary key, however many there are.
+#[test]
+fn a_definition_and_its_ancestors_are_one_round_trip() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    lineage::define(&store, "me");
+    server.ask(
+        "INSERT INTO tidegate_definitions (owner, name, body, version) \
+         SELECT 'me', CONCAT('k', seq), 'v', 1 FROM seq_1_to_1000",
+    );
+    let read = || assert_eq!(lineage::read(&store, "me", &[0]).len(), 1 + MOST_ANCESTORS);
+    // The statement is prepared from here on.
+    read();
+    let looked = || number(&server, "SHOW GLOBAL STATUS LIKE 'Rows_read'");
+    let before = looked();
+    assert_eq!(trips(&server, read), 1);
+    assert!(looked() - before < 100, "{}", looked() - before);
 }
 
 #[test]

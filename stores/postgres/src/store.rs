@@ -177,6 +177,21 @@ impl Store for PostgresStore {
         driver.later(async move { defined.definitions_at(&owner, &keys).await })
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        following::definition_with_ancestors(
+            &self.shared.driver,
+            &self.defined,
+            owner,
+            key,
+            parent_at,
+        )
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

@@ -8,10 +8,12 @@ use std::time::Duration;
 use support::{Fixture, hourly, machine_time, options, plan, rate, slots, sql};
 use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::TableExt as _;
+use tidegate_conformance::lineage;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
 use tidegate_store::block_on;
 use tidegate_store::core::{Bucket, Rule, Span};
+use tidegate_store::definitions::MOST_ANCESTORS;
 
 fn server() -> Option<PostgresServer> {
     let server = PostgresServer::start_with(&[
@@ -139,6 +141,16 @@ fn a_batch_of_one_root_is_one_statement_for_each_250() {
         assert_eq!(fixture.takes_together(501), 501);
         assert_eq!(asked(&server), ["3 SELECT tidegate.batch("], "{levels}");
     }
+}
+
+#[test]
+fn a_definition_and_its_ancestors_are_one_statement() {
+    let Some(server) = server() else { return };
+    let (store, _) = fixture(&server, 1, &[(0, rate(1, 9))]);
+    lineage::define(&store, "me");
+    asked(&server);
+    assert_eq!(lineage::read(&store, "me", &[0]).len(), 1 + MOST_ANCESTORS);
+    assert_eq!(asked(&server), ["1 WITH RECURSIVE found ("]);
 }
 
 #[test]

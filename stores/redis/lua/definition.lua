@@ -1,7 +1,19 @@
--- What is defined under a key of an owner's. KEYS: the definitions; ARGV: the key. Answers
--- its version, its value, and for how many microseconds more it lasts (or nothing); nothing if
--- nothing is there.
-local now = clock()
-local version, ends, value = parts(redis.call('HGET', KEYS[1], ARGV[1]), now)
-if not version then return {} end
-return { number(version), value, left(ends, now) }
+-- What is defined under a key of an owner's, and its ancestors' definitions, the nearest first.
+-- KEYS: the definitions; ARGV: the key; how many ancestors at most; where a value names the
+-- parent (`Definition::names`). Answers keys, their versions, values, and for how many
+-- microseconds more they last (or nothing).
+local now, most, parent_at = clock(), tonumber(ARGV[2]), tonumber(ARGV[3])
+local keys, versions, values, lefts = {}, {}, {}, {}
+local key = ARGV[1]
+while key and #keys <= most do
+  local version, ends, value = parts(redis.call('HGET', KEYS[1], key), now)
+  if not version then break end
+  local n = #keys + 1
+  keys[n], versions[n], values[n], lefts[n] = key, number(version), value, left(ends, now)
+  key = false
+  if #value >= parent_at + 5 and string.byte(value, parent_at + 1) == 1 then
+    local length, at = struct.unpack('<I4', value, parent_at + 2)
+    key = #value + 1 >= at + length and string.sub(value, at, at + length - 1)
+  end
+end
+return { keys, versions, values, lefts }

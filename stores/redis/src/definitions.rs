@@ -11,7 +11,7 @@ use redis::{Client, Value};
 use tidegate_net::following::{Following, Hearing, Source};
 use tidegate_net::key_order;
 use tidegate_store::core::Timestamp;
-use tidegate_store::definitions::event_cursor;
+use tidegate_store::definitions::{MOST_ANCESTORS, event_cursor};
 use tidegate_store::{Change, Defined, Definition, Definitions, Event, Page, StoreError};
 use tokio::sync::Notify;
 
@@ -65,6 +65,26 @@ impl DefinedKeys {
         answered(answer, newer_than).ok_or_else(|| garbled("no changes"))
     }
 
+    /// What is under a key, and of so many ancestors at most, which are named at `parent_at`.
+    async fn upward(
+        &self,
+        owner: &str,
+        key: &[u8],
+        (most, parent_at): (usize, usize),
+    ) -> Result<Vec<Definition>, StoreError> {
+        let [own, ..] = self.keys(owner);
+        let arguments = [
+            shared(key),
+            shared(most.to_string()),
+            shared(parent_at.to_string()),
+        ];
+        let script = &self.shared.scripts.definition;
+        let found = self.link().call(script, &[own], &arguments).await?;
+        let found = listed(found).and_then(|found| <[Value; 4]>::try_from(found).ok());
+        let found = found.and_then(together);
+        found.ok_or_else(|| garbled("no definitions"))
+    }
+
     /// On which it is told that something was defined; those who may use the channels on
     /// which waiters are woken may use it.
     fn channel(&self) -> String {
@@ -112,17 +132,18 @@ impl Source for DefinedKeys {
     }
 
     async fn one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, StoreError> {
-        let [own, ..] = self.keys(owner);
-        let script = &self.shared.scripts.definition;
-        let found = self.link().call(script, &[own], &[shared(key)]).await?;
-        let found = listed(found).ok_or_else(|| garbled("no definition"))?;
-        match <[Value; 3]>::try_from(found) {
-            Ok(parts) => {
-                let one = kept(key.to_vec(), parts);
-                one.map(Some).ok_or_else(|| garbled("no definition"))
-            }
-            Err(_) => Ok(None),
-        }
+        let mut found = self.upward(owner, key, (0, 0)).await?.into_iter();
+        Ok(found.next())
+    }
+
+    async fn with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> Result<Vec<Definition>, StoreError> {
+        self.upward(owner, key, (MOST_ANCESTORS, parent_at.into()))
+            .await
     }
 
     async fn page(

@@ -110,6 +110,21 @@ impl Store for RedisStore {
         following::definition(self.shared.link.driver(), &self.defined, owner, key)
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        following::definition_with_ancestors(
+            self.shared.link.driver(),
+            &self.defined,
+            owner,
+            key,
+            parent_at,
+        )
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

@@ -9,9 +9,11 @@ use std::thread;
 
 use support::{Fixture, ask, connect, hourly, machine_time, open, open_at, plan, rate, slots};
 use tidegate_conformance::TableExt as _;
+use tidegate_conformance::lineage;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
 use tidegate_store::core::{Rule, Span};
+use tidegate_store::definitions::MOST_ANCESTORS;
 use tidegate_store::{Ending, Hours, Select, Verb};
 
 /// A key that no script and no store has.
@@ -275,6 +277,18 @@ fn what_a_key_uses_first_is_counted_in_one_trip() {
         of.map(|used| used.amount).sum::<u64>()
     };
     assert_eq!((amount(b"a"), amount(b"b")), (1, 2));
+}
+
+#[test]
+fn a_definition_and_its_ancestors_are_one_round_trip() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    lineage::define(&store, "me");
+    let mut monitor = Monitor::start(&server);
+    assert_eq!(lineage::read(&store, "me", &[0]).len(), 1 + MOST_ANCESTORS);
+    assert_eq!(monitor.commands(&server), ["FCALL"]);
 }
 
 /// How many commands the server executed since its counts were reset, those of scripts

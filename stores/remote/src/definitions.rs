@@ -56,6 +56,17 @@ impl Source for DefinedThere {
         self.ask(&Request::One(owner, key), one).await
     }
 
+    async fn with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> Result<Vec<Definition>, StoreError> {
+        let request = Request::WithAncestors(owner, key, parent_at);
+        let all = |reader: &mut Reader<'_>| reader.list(DEFINITION, decode_definition);
+        self.ask(&request, all).await
+    }
+
     async fn page(
         &self,
         owner: &str,

@@ -284,6 +284,17 @@ impl Steps {
         self.register(|txn| owner.kept(txn, key))
     }
 
+    /// What is defined under a key, and its ancestors' definitions.
+    pub(crate) fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> Result<Vec<Definition>, StoreError> {
+        let owner = Owner::new(&self.segment, owner);
+        self.register(|txn| Definition::with_ancestors(key, parent_at, |key| owner.kept(txn, key)))
+    }
+
     /// Definitions in the order of their keys.
     pub(crate) fn definitions_page(
         &self,

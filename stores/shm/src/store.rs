@@ -104,6 +104,20 @@ impl Store for ShmStore {
         at_once(self.0.shared.steps.definition(owner, key))
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        at_once(
+            self.0
+                .shared
+                .steps
+                .definition_with_ancestors(owner, key, parent_at),
+        )
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

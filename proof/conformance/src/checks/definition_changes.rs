@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use tidegate_store::definitions::MOST_ANCESTORS;
 use tidegate_store::{Change, Defined, Definition, Definitions, Event, Follower, Store};
 
 use super::definition_fixture::{DAY, about, change, made, put, remove};
 use super::fixture::table_name;
 use crate::fixture::machine_time;
 use crate::later::wait_for;
+use crate::lineage::{self, below};
 use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
 
@@ -70,6 +73,74 @@ pub(super) fn a_definition_is_read_by_itself_with_the_version_of_its_last_change
     assert!(made(change(&*store, &owner, remove(b"k"))) > second);
     assert_eq!(at(&*store, &owner, b"k"), None);
     assert_eq!(at(&*store, &table_name(), &long), None, "it is another's");
+    Ok(())
+}
+
+/// Which keys are read with `key`: each is as it is by itself.
+fn upward(store: &dyn Store, owner: &str, key: &[u8]) -> Vec<Vec<u8>> {
+    let found = wait_for(store.definition_with_ancestors(owner, key, 1)).expect("an answer");
+    let alone = found.iter().map(|one| at(store, owner, &one.key));
+    assert!(alone.eq(found.iter().cloned().map(Some)));
+    lineage::read(store, owner, key)
+}
+
+pub(super) fn a_definition_is_read_with_its_ancestors(subject: &Subject) -> Result<(), Skipped> {
+    let (store, owner) = (subject.fresh(), table_name());
+    let keys: Vec<Vec<u8>> = [b"k".to_vec(), vec![7; 201], vec![8; 256], vec![9; 4_000]]
+        .into_iter()
+        .chain((1..9).map(|at| vec![at]))
+        .collect();
+    let is_put = |key: &[u8], value: &[u8]| made(change(&*store, &owner, put(key, value)));
+    for pair in keys.windows(2) {
+        is_put(&pair[0], &below(&pair[1]));
+    }
+    let last = keys.last().expect("some");
+    is_put(last, b"v");
+    // A store may follow no names.
+    let follows = match upward(&*store, &owner, b"k").len() {
+        1 => 1,
+        _ => 1 + MOST_ANCESTORS,
+    };
+    let is_found = |from: usize, to: usize| {
+        let expected = keys[from..to].iter().take(follows);
+        let found = upward(&*store, &owner, &keys[from]);
+        assert!(found.iter().eq(expected), "{from} {to}: {}", found.len());
+    };
+    for from in 0..keys.len() {
+        is_found(from, keys.len());
+    }
+    assert_eq!(upward(&*store, &owner, b"none"), [] as [Vec<u8>; 0]);
+    assert_eq!(upward(&*store, &table_name(), b"k"), [] as [Vec<u8>; 0]);
+    // One that is not there, or not any more, has no ancestors.
+    made(change(&*store, &owner, remove(&keys[3])));
+    is_found(0, 3);
+    if store.abilities().own_clock {
+        let moment = Definition::new(&*keys[3], below(&keys[4]));
+        let moment = moment.lasting(Duration::from_micros(1));
+        made(change(&*store, &owner, moment.into()));
+        is_found(0, 3);
+    }
+    is_put(&keys[3], &below(&keys[4]));
+    is_found(0, keys.len());
+    // What names nothing, and what names itself.
+    let whole = below(&keys[2]);
+    let flagged = [b"v\x02", &whole[2..]].concat();
+    let longer = [&whole[..2], &[255; 4], &whole[6..]].concat();
+    let cut = whole[..whole.len() - 5].to_vec();
+    for value in [
+        &flagged[..],
+        &longer,
+        &cut,
+        b"",
+        b"v",
+        b"v\x01",
+        b"v\x01\0\0\0\0",
+    ] {
+        is_put(&keys[1], value);
+        is_found(0, 2);
+    }
+    is_put(b"self", &below(b"self"));
+    assert_eq!(upward(&*store, &owner, b"self"), vec![b"self"; follows]);
     Ok(())
 }
 

@@ -69,6 +69,15 @@ impl Store for BreakerStore {
         self.later(|store| store.definitions_at(owner, keys))
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_at: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        self.later(|store| store.definition_with_ancestors(owner, key, parent_at))
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

@@ -132,6 +132,7 @@ fn requests() -> Vec<Vec<u8>> {
         Request::Count(client(), NOW),
         Request::Changes("own", 0, true),
         Request::One("own", b"k"),
+        Request::WithAncestors("own", b"k", 255),
         Request::Page("own", b"", None, 2),
         Request::Change("own", change),
         Request::Events("own", Some(b"s"), None, 2),

@@ -6,7 +6,7 @@
 //! ```
 
 use tidegate_store::core::{Span, Timestamp};
-use tidegate_store::{Change, Definition, Definitions};
+use tidegate_store::{Change, Definition, Definitions, Store, StoreError};
 
 const FOR_GOOD: u8 = 0;
 const UNTIL: u8 = 1;
@@ -58,6 +58,27 @@ pub(super) fn told(mut definition: Definition, now: Timestamp) -> Definition {
 pub(super) fn there(definition: Option<Definition>, now: Timestamp) -> Option<Definition> {
     let told = told(definition?, now);
     told.value.is_some().then_some(told)
+}
+
+/// What [`kept`] puts before a value that is for good.
+const BEFORE: u8 = 1;
+
+/// Of what was asked for with its ancestors, as far as each one is there by `now` and named by the one
+/// before it. (One that is not for good is kept with more before its value, where the store reads
+/// nothing of it.)
+pub(super) async fn with_ancestors(
+    store: &dyn Store,
+    owner: &str,
+    (key, parent_at): (&[u8], u8),
+    now: impl FnOnce() -> Timestamp,
+) -> Result<Vec<Definition>, StoreError> {
+    let kept_at = parent_at.saturating_add(BEFORE);
+    let found = store.definition_with_ancestors(owner, key, kept_at).await?;
+    let now = now();
+    let mut all = found.into_iter().map(|one| there(Some(one), now));
+    Definition::with_ancestors(key, parent_at, |key| {
+        Ok(all.next().flatten().filter(|one| one.key == key))
+    })
 }
 
 /// What has changed, as it was said. Of the whole nothing is told that is over.

@@ -192,6 +192,14 @@ impl Offered {
                     out.option(one.as_ref(), |out, one| encode_definition(one, out));
                 })
             }
+            Request::WithAncestors(owner, key, parent_at) => {
+                let (store, now) = (&*self.store, || self.timer.now());
+                let found = lasting::with_ancestors(store, named(owner)?, (key, parent_at), now);
+                let found = found.await?;
+                Response::done(|out| {
+                    out.list(found.iter(), |out, one| encode_definition(one, out));
+                })
+            }
             Request::Page(owner, prefix, after, most) => {
                 let page = self
                     .store

@@ -62,6 +62,7 @@ pub(crate) enum Request<'a> {
     Count(Client<'a>, Timestamp),
     Changes(&'a str, u64, bool),
     One(&'a str, &'a [u8]),
+    WithAncestors(&'a str, &'a [u8], u8),
     Page(&'a str, &'a [u8], Option<&'a [u8]>, usize),
     Change(&'a str, Change),
     Events(&'a str, Option<&'a [u8]>, Option<&'a [u8]>, usize),
@@ -132,6 +133,9 @@ impl<'a> Request<'a> {
                 out.flag(*keys_alone);
             }
             Self::One(owner, key) => _ = out.bytes(owner.as_bytes()).bytes(key),
+            Self::WithAncestors(owner, key, parent_at) => {
+                out.bytes(owner.as_bytes()).bytes(key).u8(*parent_at);
+            }
             Self::Page(owner, prefix, after, most) => {
                 out.bytes(owner.as_bytes()).bytes(prefix);
                 put_after(*after, &mut out);
@@ -177,6 +181,7 @@ impl<'a> Request<'a> {
             Self::Events(..) => 14,
             Self::Versions(_) => 15,
             Self::Clear(..) => 16,
+            Self::WithAncestors(..) => 17,
         }
     }
 
@@ -243,6 +248,7 @@ fn read<'a>(reader: &mut Reader<'a>) -> Result<Request<'a>, DecodeError> {
             reader.text("prefix")?,
             reader.option("after", Reader::bytes)?,
         ),
+        17 => Request::WithAncestors(reader.text("owner")?, reader.bytes()?, reader.u8()?),
         _ => return Err(DecodeError::Corrupt("request")),
     })
 }
