@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::sight::Sight;
 
 /// So many roots a generation has.
-const GENERATION: usize = 8_192;
+const GENERATION: usize = 16_384;
 
 /// What is larger is not kept.
 pub(crate) const LARGEST: usize = 4_096;
