@@ -82,9 +82,9 @@ impl Store for Patient {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
-        self.0.definition_with_ancestors(owner, key, parent_at)
+        self.0.definition_with_ancestors(owner, key, parent_offset)
     }
 
     fn definitions_page(

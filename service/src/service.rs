@@ -706,13 +706,17 @@ impl Service {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
         match &self.0.store {
-            Some(store) => store.definition_with_ancestors(owner, key, parent_at),
+            Some(store) => store.definition_with_ancestors(owner, key, parent_offset),
             None => {
                 let local = &self.0.local_definitions;
-                at_once(Ok(local.definition_with_ancestors(owner, key, parent_at)))
+                at_once(Ok(local.definition_with_ancestors(
+                    owner,
+                    key,
+                    parent_offset,
+                )))
             }
         }
     }

@@ -666,18 +666,18 @@ fn a_lease_keeps_its_entity_from_being_deleted() {
 /// Each ancestor that a server did not know was a trip of its own, one after the other.
 #[test]
 fn an_entity_of_which_nothing_is_known_is_one_trip_however_deep_it_stands() {
-    trips_of_an_entity(Trips::default(), [1, 1, 1]);
+    assert_trips(Trips::default(), [1, 1, 1]);
 }
 
 #[test]
-fn at_a_store_that_follows_no_parents_it_is_two_trips() {
+fn an_unknown_entity_is_two_trips_where_the_store_reads_no_ancestors_and_one_for_each_that_moved() {
     let trips = Trips::default();
-    trips.be_one_by_one(true);
-    trips_of_an_entity(trips, [2, 3, 2]);
+    trips.set_reads_ancestors(false);
+    assert_trips(trips, [2, 3, 2]);
 }
 
 /// How many they are at first, once an ancestor has moved, and once it is put elsewhere itself.
-fn trips_of_an_entity(trips: Trips, [first, ancestor_moved, moved_itself]: [u64; 3]) {
+fn assert_trips(trips: Trips, [first, ancestor_moved, moved_itself]: [u64; 3]) {
     let trips = Arc::new(trips);
     let store: Arc<dyn Store> = Arc::clone(&trips) as _;
     let house = House::on(&store);

@@ -83,10 +83,10 @@ impl Store for NamespacedStore {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
         self.store
-            .definition_with_ancestors(&self.of(owner), key, parent_at)
+            .definition_with_ancestors(&self.of(owner), key, parent_offset)
     }
 
     fn definitions_page(

@@ -98,11 +98,12 @@ pub trait Store: Send + Sync + 'static {
         })
     }
 
-    /// What is defined for `owner` under `key`, if anything is, and then its ancestors', the nearest
-    /// first, as of one instant: of each, the parent is what its value [names](Definition::names) at
-    /// `parent_at`. It ends behind one that names none or one that is not there, after
-    /// [`MOST_ANCESTORS`](definitions::MOST_ANCESTORS) at the latest, and where another trip would
-    /// be needed: a store that follows no names answers the first alone.
+    /// The definition under `key`, then its ancestors, the nearest first, all as of one instant; empty if
+    /// there is none. The parent of a definition is the key that its value holds at `parent_offset`
+    /// ([`Definition::parent_key`]). The list ends at a definition without a parent, before a parent
+    /// that is not there, and after [`MOST_ANCESTORS`](definitions::MOST_ANCESTORS). A store that
+    /// cannot read ancestors in the same trip returns the definition alone; its caller reads the
+    /// rest.
     ///
     /// # Errors
     /// *Cannot tell*.
@@ -110,9 +111,9 @@ pub trait Store: Send + Sync + 'static {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
-        let _ = parent_at;
+        let _ = parent_offset;
         let first = self.definition(owner, key);
         StoreFuture::new(async move { Ok(first.await?.into_iter().collect()) })
     }

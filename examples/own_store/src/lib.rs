@@ -350,6 +350,20 @@ impl Store for MapStore {
         at_once(Ok(self.definitions.definition(owner, key)))
     }
 
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_offset: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        let definitions = &self.definitions;
+        at_once(Ok(definitions.definition_with_ancestors(
+            owner,
+            key,
+            parent_offset,
+        )))
+    }
+
     fn definitions_page(
         &self,
         owner: &str,

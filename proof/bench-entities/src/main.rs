@@ -68,12 +68,12 @@ fn run(options: &Options) -> Result<(), String> {
     println!("  nor its ancestors   {}", trips(&family.user(0))?);
     println!("  of a known parent   {}", trips(&family.user(1))?);
     println!("  once it is known    {}", trips(&family.user(1))?);
-    store.be_one_by_one(true);
+    store.set_reads_ancestors(false);
     let other = self::server(&store)?;
     store.take();
     found_by(&other, &family.user(0))?;
-    println!("  where a store follows no parents   {}", store.take());
-    store.be_one_by_one(false);
+    println!("  nor its ancestors, on DynamoDB   {}", store.take());
+    store.set_reads_ancestors(true);
 
     let before = resident()?;
     for number in 0..family.users() {

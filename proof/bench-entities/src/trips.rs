@@ -16,13 +16,13 @@ use tidegate_store::{
 pub struct Trips {
     store: MemoryStore,
     trips: AtomicU64,
-    is_one_by_one: AtomicBool,
+    reads_entity_alone: AtomicBool,
 }
 
 impl Trips {
-    /// From here on as a store that follows no parents, or does.
-    pub fn be_one_by_one(&self, is: bool) {
-        self.is_one_by_one.store(is, Ordering::Relaxed);
+    /// Whether an entity is read with its ancestors, or alone, as on DynamoDB.
+    pub fn set_reads_ancestors(&self, reads: bool) {
+        self.reads_entity_alone.store(!reads, Ordering::Relaxed);
     }
 
     /// How many since the last time.
@@ -54,12 +54,14 @@ impl Store for Trips {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
         self.trips.fetch_add(1, Ordering::Relaxed);
-        let found = self.store.definition_with_ancestors(owner, key, parent_at);
-        let is_one_by_one = self.is_one_by_one.load(Ordering::Relaxed);
-        let most = if is_one_by_one { 1 } else { usize::MAX };
+        let found = self
+            .store
+            .definition_with_ancestors(owner, key, parent_offset);
+        let is_alone = self.reads_entity_alone.load(Ordering::Relaxed);
+        let most = if is_alone { 1 } else { usize::MAX };
         StoreFuture::new(async move { Ok(found.await?.into_iter().take(most).collect()) })
     }
 

@@ -13,7 +13,7 @@
 //! | [`wide()`] | numbers of every size on a table and on `store`'s loop |
 //! | [`fixture`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`namespace`] | a part of a store, filled with one of everything, and cleared |
-//! | [`lineage`] | definitions that name their parents |
+//! | [`lineage`] | definitions with their parents |
 //! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`], [`dynamodb_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`], [`Hole`], [`Proxy`] | any of them by its URL; one that stands still; a way that loses everything; a way that is cut in mid-command |

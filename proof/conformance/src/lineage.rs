@@ -1,14 +1,14 @@
-//! Definitions that each name the next one as their parent.
+//! Definitions, each of which has the next one as its parent.
 
 use tidegate_store::definitions::MOST_ANCESTORS;
 use tidegate_store::{Definition, Store};
 
 use crate::later::wait_for;
 
-/// Where their values name it.
-const PARENT_AT: u8 = 1;
+/// Where their values have its key.
+const PARENT_OFFSET: u8 = 1;
 
-/// A value that names `parent`, as [`Definition::names`] reads it.
+/// A value with the key of its `parent`, as [`Definition::parent_key`] reads it.
 #[must_use]
 pub fn below(parent: &[u8]) -> Vec<u8> {
     let length = (parent.len() as u32).to_le_bytes();
@@ -27,12 +27,11 @@ pub fn define(store: &dyn Store, owner: &str) {
     }
 }
 
-/// Which keys are read with `key`, itself the first.
+/// What is read of `key` and its ancestors.
 ///
 /// # Panics
-/// The store does not answer, or otherwise than of each by itself.
-pub fn read(store: &dyn Store, owner: &str, key: &[u8]) -> Vec<Vec<u8>> {
-    let found = wait_for(store.definition_with_ancestors(owner, key, PARENT_AT));
-    let found = found.expect("an answer").into_iter();
-    found.map(|one| one.key).collect()
+/// The store does not answer.
+pub fn read(store: &dyn Store, owner: &str, key: &[u8]) -> Vec<Definition> {
+    let found = store.definition_with_ancestors(owner, key, PARENT_OFFSET);
+    wait_for(found).expect("an answer")
 }

@@ -22,6 +22,7 @@ pub struct Subject {
     bounded: Option<OpenBounded>,
     reopened: Option<Open>,
     drops_spent_state: bool,
+    reads_ancestors: bool,
     random_commands: usize,
     most_walks: u32,
 }
@@ -42,6 +43,7 @@ impl Subject {
             bounded: None,
             reopened: None,
             drops_spent_state: false,
+            reads_ancestors: true,
             random_commands: RANDOM_COMMANDS,
             most_walks: u32::MAX,
         }
@@ -81,6 +83,13 @@ impl Subject {
     #[must_use]
     pub const fn drops_spent_state_early(mut self) -> Self {
         self.drops_spent_state = true;
+        self
+    }
+
+    /// The store reads a definition alone where it is asked for its ancestors, too.
+    #[must_use]
+    pub const fn reads_no_ancestors(mut self) -> Self {
+        self.reads_ancestors = false;
         self
     }
 
@@ -132,6 +141,10 @@ impl Subject {
 
     pub(crate) fn fresh(&self) -> Arc<dyn Store> {
         (self.fresh)()
+    }
+
+    pub(crate) const fn reads_ancestors(&self) -> bool {
+        self.reads_ancestors
     }
 
     pub(crate) const fn drops_spent_state(&self) -> bool {

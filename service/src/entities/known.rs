@@ -1,7 +1,7 @@
 //! The entities that were asked for lately: a cache, which the store tells of changed ids.
 //!
 //! Of each as much is kept as it takes to name its ancestors. What is read from the store is kept
-//! only if nothing was told of its shard meanwhile: it may be older than what was told.
+//! only if its shard was not invalidated meanwhile: it may be older than the change.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -45,8 +45,8 @@ pub(crate) struct Known {
     version: AtomicU64,
 }
 
-/// How often something was told of each shard.
-pub(super) struct Told([u64; SHARDS]);
+/// How often each shard was invalidated.
+pub(super) struct Epochs([u64; SHARDS]);
 
 /// Two generations: what is asked for again goes over to the young one, and when that is full,
 /// the old one goes.
@@ -54,8 +54,8 @@ pub(super) struct Told([u64; SHARDS]);
 struct Shard {
     young: Generation,
     old: Generation,
-    /// How often something was told of it.
-    told: u64,
+    /// How often it was invalidated.
+    epoch: u64,
 }
 
 type Generation = HashMap<Arc<str>, (Option<Arc<str>>, bool), RandomState>;
@@ -91,27 +91,26 @@ impl Shard {
     }
 
     fn drop_one(&mut self, id: &str) {
-        self.told += 1;
+        self.epoch += 1;
         self.young.remove(id);
         self.old.remove(id);
     }
 
     fn drop_all(&mut self) {
-        self.told += 1;
+        self.epoch += 1;
         self.young = Generation::default();
         self.old = Generation::default();
     }
 }
 
 impl Known {
-    /// Which shard it is of.
-    fn at(&self, id: &str) -> usize {
+    fn shard_index(&self, id: &str) -> usize {
         let hash = self.hasher.hash_one(id);
         (hash >> 32) as usize % SHARDS
     }
 
     fn shard(&self, id: &str) -> &Mutex<Shard> {
-        &self.shards[self.at(id)]
+        &self.shards[self.shard_index(id)]
     }
 
     /// What is known of it.
@@ -119,19 +118,19 @@ impl Known {
         self.shard(id).lock().get(id)
     }
 
-    /// How often something was told of each shard: to be asked before any entity is read.
-    pub(super) fn told(&self) -> Told {
-        Told(self.shards.each_ref().map(|shard| shard.lock().told))
+    /// To be asked for before the store is read.
+    pub(super) fn epochs(&self) -> Epochs {
+        Epochs(self.shards.each_ref().map(|shard| shard.lock().epoch))
     }
 
-    /// Whether something was told of its shard since `told`.
-    pub(super) fn was_told(&self, id: &str, told: &Told) -> bool {
-        let at = self.at(id);
-        self.shards[at].lock().told != told.0[at]
+    /// Whether what was read of `id` after these may be older than a change.
+    pub(super) fn is_stale(&self, id: &str, epochs: &Epochs) -> bool {
+        let at = self.shard_index(id);
+        self.shards[at].lock().epoch != epochs.0[at]
     }
 
-    /// What was read of it, which is kept if nothing was told since `told`.
-    pub(super) fn keep(&self, id: &str, value: &EntityValue, told: &Told) -> KnownEntity {
+    /// What was read of it after these epochs, which is kept unless it is stale.
+    pub(super) fn keep(&self, id: &str, value: &EntityValue, epochs: &Epochs) -> KnownEntity {
         // One name for all children.
         let parent = value.parent.as_deref();
         let parent =
@@ -141,9 +140,9 @@ impl Known {
             parent,
             charge_parents: value.charge_parents,
         };
-        let at = self.at(id);
+        let at = self.shard_index(id);
         let mut shard = self.shards[at].lock();
-        if shard.told == told.0[at] {
+        if shard.epoch == epochs.0[at] {
             shard.put(entity.clone());
         }
         entity
@@ -207,7 +206,7 @@ mod tests {
     }
 
     fn read(known: &Known, id: &str, parent: Option<&str>) {
-        known.keep(id, &below(parent), &known.told());
+        known.keep(id, &below(parent), &known.epochs());
     }
 
     #[test]
@@ -227,7 +226,7 @@ mod tests {
     fn what_was_told_meanwhile_keeps_what_was_read_from_being_kept() {
         let known = Known::default();
         read(&known, "a", None);
-        let told = known.told();
+        let epochs = known.epochs();
         let changed = Definitions {
             newer_than: 0,
             version: 7,
@@ -236,7 +235,7 @@ mod tests {
         };
         known.follow(&changed);
         assert_eq!((known.get("a"), known.version()), (None, 7));
-        known.keep("a", &below(None), &told);
+        known.keep("a", &below(None), &epochs);
         assert_eq!(known.get("a"), None);
         // What goes on from elsewhere says nothing.
         read(&known, "a", None);

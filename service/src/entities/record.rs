@@ -24,8 +24,8 @@ const VERSION: u8 = 2;
 /// From which version on it has those; one without any is written as the version before.
 const WITH_ANCESTORS: u8 = 2;
 
-/// Where its value [names](Definition::names) an entity's parent, in every version.
-pub(super) const PARENT_AT: u8 = 1;
+/// Where an entity's value has its [parent's key](Definition::parent_key), in every version.
+pub(super) const PARENT_OFFSET: u8 = 1;
 
 /// As whom the store knows entities, and the events of their changes.
 pub(crate) const OWNER: &str = "entities";
@@ -201,7 +201,7 @@ mod tests {
                 prop_assert!(EntityValue::decode(&bytes[..end]).is_err());
             }
             let kept = Definition::new("id", &*bytes);
-            prop_assert_eq!(kept.names(PARENT_AT), value.parent.as_deref().map(str::as_bytes));
+            prop_assert_eq!(kept.parent_key(PARENT_OFFSET), value.parent.as_deref().map(str::as_bytes));
             prop_assert_eq!(EntityValue::decode(&bytes), Ok(value));
         }
 

@@ -7,9 +7,9 @@ use tidegate_store::Definition;
 use tidegate_store::key::MAX_LEVELS;
 
 use super::error::EntityError;
-use super::known::{KnownEntity, Told};
+use super::known::{Epochs, Known, KnownEntity};
 use super::path::EntityPath;
-use super::record::{Entity, OWNER, PARENT_AT, check_id};
+use super::record::{Entity, OWNER, PARENT_OFFSET, check_id};
 use crate::error::{ServiceError, cut};
 use crate::field::Field;
 use crate::service::Service;
@@ -23,11 +23,19 @@ pub(crate) struct Found<'a> {
     pub(crate) path: Option<Arc<EntityPath>>,
 }
 
-/// Entities that were read before they were asked for.
-struct ReadAhead {
+/// Entities as the store has them.
+struct Fetched {
     entities: Vec<KnownEntity>,
-    /// What was told before.
-    told: Told,
+    /// Those of the cache before.
+    epochs: Epochs,
+}
+
+impl Fetched {
+    /// One of them, unless it may have changed since.
+    fn get(&self, id: &str, cache: &Known) -> Option<&KnownEntity> {
+        let found = self.entities.iter().find(|entity| *entity.id == *id);
+        found.filter(|_| !cache.is_stale(id, &self.epochs))
+    }
 }
 
 impl Service {
@@ -52,10 +60,10 @@ impl Service {
         }
     }
 
-    /// The entity `id` and its ancestors: from memory, as far as they are known there. A store is
-    /// asked for one that is not, and answers with its ancestors. One that answers it alone
-    /// is asked for all at once that it was put below, if its parent is not known, and for each
-    /// that stands elsewhere by now once more.
+    /// The entity `id` and its ancestors. Known ones come from the cache; of an unknown one the store is
+    /// asked, and returns its ancestors, too. If it returns the entity alone and the parent is
+    /// unknown, the ancestors that its value has are read together; one that has moved since is
+    /// read by itself.
     ///
     /// # Errors
     /// [`EntityError::Unknown`], [`EntityError::Orphan`], [`EntityError::Endless`]; a store that
@@ -64,31 +72,20 @@ impl Service {
         check_id(Field::Entity, id)?;
         let (mut ids, mut charge_parents) = (Vec::<Arc<str>>::with_capacity(MAX_LEVELS), true);
         let mut next: Option<Arc<str>> = None;
-        let mut read_ahead = None::<ReadAhead>;
+        let mut fetched = None::<Fetched>;
         loop {
             let at = next.as_deref().unwrap_or(id);
             if ids.len() == MAX_LEVELS {
                 return Err(EntityError::Endless(id.to_owned()).into());
             }
-            let known = self.known_entities();
-            let known = known.get(at).or_else(|| {
-                let read = read_ahead.as_ref()?;
-                let found = read.entities.iter().find(|read| *read.id == *at)?;
-                (!known.was_told(at, &read.told)).then(|| found.clone())
-            });
-            let known = match known {
+            let cache = self.known_entities();
+            let of_fetched = || fetched.as_ref()?.get(at, cache).cloned();
+            let known = match cache.get(at).or_else(of_fetched) {
                 Some(known) => known,
                 None => {
-                    let (read, above) = self.read_known(at).await?;
-                    let Some(known) = read.entities.first().cloned() else {
-                        return Err(missing(ids.last(), at).into());
-                    };
-                    match read.entities.len() {
-                        1 if ids.is_empty() => read_ahead = self.read_above(&known, &above).await?,
-                        1 => {}
-                        _ => read_ahead = Some(read),
-                    }
-                    known
+                    let new = fetched.insert(self.fetch(at).await?);
+                    let found = new.entities.first().cloned();
+                    found.ok_or_else(|| missing(ids.last().map(|id| &**id), at))?
                 }
             };
             if ids.is_empty() {
@@ -102,53 +99,29 @@ impl Service {
         }
     }
 
-    /// The entity as the store has it, if it is there, with the ancestors that the store read with
-    /// it; and who was above its parent when it was put there.
-    async fn read_known(&self, id: &str) -> Result<(ReadAhead, Vec<String>), ServiceError> {
-        let told = self.known_entities().told();
-        let found = self.stored_with_ancestors(OWNER, id.as_bytes(), PARENT_AT);
-        self.keep(found.await?.iter().map(Some), told)
-    }
-
-    /// What was read, as far as it is there; and who was above the first one's parent when it was put
-    /// there.
-    fn keep<'d>(
-        &self,
-        found: impl Iterator<Item = Option<&'d Definition>>,
-        told: Told,
-    ) -> Result<(ReadAhead, Vec<String>), ServiceError> {
-        let known = self.known_entities();
-        let (mut entities, mut above) = (Vec::new(), None);
-        for one in found {
-            if let Some(there) = read_entity(one)? {
-                entities.push(known.keep(&there.id, &there.value, &told));
-                above.get_or_insert(there.value.parents_ancestors);
-            }
+    /// What the store has of the entity, and of its ancestors unless its parent is known.
+    async fn fetch(&self, id: &str) -> Result<Fetched, ServiceError> {
+        let cache = self.known_entities();
+        let epochs = cache.epochs();
+        let found = self.stored_with_ancestors(OWNER, id.as_bytes(), PARENT_OFFSET);
+        let mut found = read_entities(found.await?.iter())?;
+        if let [entity] = &found[..]
+            && let (Some(parent), above) = (&entity.value.parent, &entity.value.parents_ancestors)
+            && !above.is_empty()
+            && cache.get(parent).is_none()
+        {
+            let unknown = above.iter().filter(|id| cache.get(id).is_none());
+            let keys: Vec<&[u8]> = [parent]
+                .into_iter()
+                .chain(unknown)
+                .map(|id| id.as_bytes())
+                .collect();
+            let ancestors = self.stored_definitions_at(OWNER, &keys).await?;
+            found.extend(read_entities(ancestors.iter().flatten())?);
         }
-        Ok((ReadAhead { entities, told }, above.unwrap_or_default()))
-    }
-
-    /// The parent of an entity and those `above` it, as far as they are there and not known: none if the
-    /// parent is.
-    async fn read_above(
-        &self,
-        entity: &KnownEntity,
-        above: &[String],
-    ) -> Result<Option<ReadAhead>, ServiceError> {
-        let known = self.known_entities();
-        let Some(parent) = entity.parent.as_deref() else {
-            return Ok(None);
-        };
-        if above.is_empty() || known.get(parent).is_some() {
-            return Ok(None);
-        }
-        let unknown = above.iter().map(String::as_str);
-        let unknown = unknown.filter(|id| known.get(id).is_none());
-        let ids = [parent].into_iter().chain(unknown);
-        let (keys, told): (Vec<&[u8]>, _) = (ids.map(str::as_bytes).collect(), known.told());
-        let found = self.stored_definitions_at(OWNER, &keys).await?;
-        let (read, _) = self.keep(found.iter().map(Option::as_ref), told)?;
-        Ok(Some(read))
+        let keep = |there: &Entity| cache.keep(&there.id, &there.value, &epochs);
+        let entities = found.iter().map(keep).collect();
+        Ok(Fetched { entities, epochs })
     }
 
     /// The entity as the store has it, whatever this server knows.
@@ -160,13 +133,12 @@ impl Service {
     /// The entity's path, read from the store and not from this server's cache: for changes.
     /// Requests use `entity_path`.
     pub(super) async fn stored_path(&self, id: &str) -> Result<EntityPath, ServiceError> {
-        let there = self.stored_entity(id).await?;
-        let there = there.ok_or_else(|| missing(None, id))?;
-        let above = self.stored_ancestors(id, there.value.parent.as_deref());
-        let above = above.await?;
-        let ids = [&there].into_iter().chain(&above);
-        let ids = ids.map(|entity| Arc::from(&*entity.id)).collect();
-        Ok(EntityPath::upward(ids, there.value.charge_parents))
+        let all = self.stored_chain(None, id).await?;
+        let charge_parents = all
+            .first()
+            .is_some_and(|entity| entity.value.charge_parents);
+        let ids = all.iter().map(|entity| Arc::from(&*entity.id)).collect();
+        Ok(EntityPath::upward(ids, charge_parents))
     }
 
     /// The ancestors of an entity that belongs to `parent`, as the store has them: the parent
@@ -176,22 +148,41 @@ impl Service {
         id: &str,
         parent: Option<&str>,
     ) -> Result<Vec<Entity>, ServiceError> {
-        let (mut found, mut next) = (Vec::<Entity>::new(), parent.map(str::to_owned));
+        match parent {
+            Some(parent) => self.stored_chain(Some(id), parent).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// An entity, to which `below` belongs, and its ancestors.
+    async fn stored_chain(
+        &self,
+        below: Option<&str>,
+        id: &str,
+    ) -> Result<Vec<Entity>, ServiceError> {
+        let (mut found, mut next) = (Vec::<Entity>::new(), Some(id.to_owned()));
         while let Some(at) = next {
-            let there = self.stored_entity(&at).await?;
-            let below = found.last().map_or(id, |below| &below.id);
-            let there = there.ok_or_else(|| EntityError::Orphan {
-                id: below.to_owned(),
-                parent: at.clone(),
-            })?;
-            next = there.value.parent.clone();
-            found.push(there);
-            if found.len() == MAX_LEVELS && next.is_some() {
-                return Err(EntityError::Endless(id.to_owned()).into());
+            let read = self.stored_with_ancestors(OWNER, at.as_bytes(), PARENT_OFFSET);
+            let read = read_entities(read.await?.iter())?;
+            let Some(last) = read.last() else {
+                let below = found.last().map(|below| &*below.id).or(below);
+                return Err(missing(below, &at).into());
+            };
+            next = last.value.parent.clone();
+            found.extend(read);
+            if found.len() >= MAX_LEVELS && next.is_some() {
+                return Err(EntityError::Endless(below.unwrap_or(id).to_owned()).into());
             }
         }
         Ok(found)
     }
+}
+
+fn read_entities<'d>(
+    found: impl Iterator<Item = &'d Definition>,
+) -> Result<Vec<Entity>, ServiceError> {
+    let read = found.filter_map(|one| read_entity(Some(one)).transpose());
+    read.collect()
 }
 
 fn read_entity(there: Option<&Definition>) -> Result<Option<Entity>, ServiceError> {
@@ -199,7 +190,7 @@ fn read_entity(there: Option<&Definition>) -> Result<Option<Entity>, ServiceErro
     Ok(read.map_err(tidegate_store::StoreError::from)?.flatten())
 }
 
-fn missing(below: Option<&Arc<str>>, at: &str) -> EntityError {
+fn missing(below: Option<&str>, at: &str) -> EntityError {
     match below {
         None => EntityError::Unknown(cut(at).into_owned()),
         Some(below) => EntityError::Orphan {

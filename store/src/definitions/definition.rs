@@ -1,6 +1,9 @@
 //! A definition, and what has changed of an owner's.
 
+use std::convert::Infallible;
 use std::time::Duration;
+
+use crate::key::MAX_LEVELS;
 
 /// So many of an owner's last changes a store notes: which key each version changed.
 pub const MOST_CHANGES: usize = 1_024;
@@ -8,8 +11,8 @@ pub const MOST_CHANGES: usize = 1_024;
 /// No page of definitions or events has more, whatever is asked for.
 pub const MOST_A_PAGE: usize = 1_000;
 
-/// So many [ancestors](crate::Store::definition_with_ancestors) of a definition are read with it.
-pub const MOST_ANCESTORS: usize = 8;
+/// At most so many [ancestors](crate::Store::definition_with_ancestors) are read with a definition.
+pub const MOST_ANCESTORS: usize = MAX_LEVELS - 1;
 
 /// No change deletes more events that are over, nor more of too many: later ones go on.
 pub const MOST_DROPPED: usize = 100;
@@ -57,14 +60,14 @@ impl Definition {
         }
     }
 
-    /// The key that the value names at the byte `at`: a 1, the key's length (u32, little-endian), the
-    /// key. Nothing, if something else is there.
+    /// The key that the value holds at the byte `offset`: a 1, the key's length (u32, little-endian), the
+    /// key. `None`, if anything else is there.
     #[must_use]
-    pub fn names(&self, at: u8) -> Option<&[u8]> {
-        let (&is_named, rest) = self.value.as_deref()?.get(at.into()..)?.split_first()?;
+    pub fn parent_key(&self, offset: u8) -> Option<&[u8]> {
+        let (&is_there, rest) = self.value.as_deref()?.get(offset.into()..)?.split_first()?;
         let (length, rest) = rest.split_first_chunk()?;
         let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-        (is_named == 1).then(|| rest.get(..length)).flatten()
+        (is_there == 1).then(|| rest.get(..length)).flatten()
     }
 
     /// The definition under `key` and its [ancestors'](crate::Store::definition_with_ancestors), each
@@ -74,21 +77,32 @@ impl Definition {
     /// What `read` says.
     pub fn with_ancestors<E>(
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
         mut read: impl FnMut(&[u8]) -> Result<Option<Self>, E>,
     ) -> Result<Vec<Self>, E> {
         let mut found: Vec<Self> = read(key)?.into_iter().collect();
-        while let Some(parent) = found.last().and_then(|below| below.names(parent_at)) {
-            let parent = match found.len() <= MOST_ANCESTORS {
-                true => read(parent)?,
-                false => None,
-            };
-            match parent {
-                Some(parent) => found.push(parent),
-                None => break,
-            }
+        while found.len() <= MOST_ANCESTORS
+            && let Some(parent) = found.last().and_then(|one| one.parent_key(parent_offset))
+            && let Some(parent) = read(parent)?
+        {
+            found.push(parent);
         }
         Ok(found)
+    }
+
+    /// Of what was `found` for `key` and its ancestors, as much as is there and is the parent of the one
+    /// before it: a query may have read other bytes of a value as a key.
+    #[must_use]
+    pub fn chain(
+        key: &[u8],
+        parent_offset: u8,
+        found: impl IntoIterator<Item = Self>,
+    ) -> Vec<Self> {
+        let mut found = found.into_iter();
+        let is_it = |one: &Self, key: &[u8]| one.key == key && one.value.is_some();
+        let read = |key: &[u8]| Ok::<_, Infallible>(found.next().filter(|one| is_it(one, key)));
+        let Ok(chain) = Self::with_ancestors(key, parent_offset, read);
+        chain
     }
 
     /// The same, for so long from now on.
@@ -155,5 +169,48 @@ impl Definitions {
             }
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parents_key_is_read_if_it_is_whole() {
+        let parent = |value: &[u8], offset| {
+            let definition = Definition::new("k", value);
+            definition.parent_key(offset).map(<[u8]>::to_vec)
+        };
+        let whole = b"v\x01\x02\0\0\0abmore";
+        assert_eq!(parent(whole, 1), Some(b"ab".to_vec()));
+        assert_eq!(parent(b"v\x01\0\0\0\0", 1), Some(Vec::new()));
+        assert_eq!(parent(b"v\x02\x02\0\0\0ab", 1), None, "another flag");
+        assert_eq!(parent(b"v\0", 1), None, "no parent");
+        for end in 0..8 {
+            assert_eq!(parent(&whole[..end], 1), None, "cut at {end}");
+        }
+        assert_eq!(parent(b"v\x01\x02\0\0\x01ab", 1), None, "longer than all");
+        assert_eq!(parent(whole, 2), None);
+        assert_eq!(parent(whole, u8::MAX), None, "past the end");
+        assert_eq!(Definition::none("k").parent_key(0), None);
+    }
+
+    #[test]
+    fn a_chain_ends_where_another_key_was_found() {
+        let below = |key: &str, parent: &str| {
+            let length = (parent.len() as u32).to_le_bytes();
+            Definition::new(key, [&[1], &length[..], parent.as_bytes()].concat())
+        };
+        let keys = |key: &str, found: &[Definition]| {
+            let chain = Definition::chain(key.as_bytes(), 0, found.to_vec());
+            chain.into_iter().map(|one| one.key).collect::<Vec<_>>()
+        };
+        let (a, b, c) = (below("a", "b"), below("b", "c"), Definition::new("c", ""));
+        let all = [a.clone(), b.clone(), c.clone()];
+        assert_eq!(keys("a", &all), [b"a", b"b", b"c"]);
+        assert_eq!(keys("a", &[a.clone(), c.clone()]), [b"a"]);
+        assert_eq!(keys("b", &all), [] as [Vec<u8>; 0]);
+        assert_eq!(keys("a", &[a, Definition::none("b"), c]), [b"a"]);
     }
 }

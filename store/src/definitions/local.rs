@@ -87,11 +87,11 @@ impl LocalDefinitions {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> Vec<Definition> {
         self.of(owner, |kept| {
             let read = |key: &[u8]| Ok::<_, Infallible>(kept.at(key));
-            let Ok(found) = Definition::with_ancestors(key, parent_at, read);
+            let Ok(found) = Definition::with_ancestors(key, parent_offset, read);
             found
         })
     }

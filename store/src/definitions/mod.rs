@@ -1,5 +1,5 @@
 //! What owners have a store keep beside any state: overrides, cool-downs, entities. A store
-//! reads none of it, but for where it is told that values [name](Definition::names) their parents.
+//! does not interpret values, except to find a [parent's key](Definition::parent_key) in them.
 //!
 //! A store keeps a **version** for each owner, which every change raises in the same
 //! step; a definition has the version of its last change. So a change can be made on the

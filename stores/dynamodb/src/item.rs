@@ -259,21 +259,19 @@ impl UsedMore {
         })
     }
 
-    /// Takes back at most what the item says that was used: it is `None` where nothing was.
-    pub(crate) fn take_no_more_than(&mut self, item: Option<Item>) -> Result<(), Trouble> {
-        let item = item.unwrap_or_default();
+    /// Lowers each refund to what `item` holds.
+    pub(crate) fn clamp_refunds(&mut self, item: &Item) -> Result<(), Trouble> {
         for (limit, amount) in &mut self.amounts {
             if *amount < 0 {
-                let was = item.get(&format!("{USED}{limit}"));
-                *amount = (*amount).max(-was.map_or(Ok(0), read_used)?);
+                let used = item.get(&format!("{USED}{limit}"));
+                *amount = (*amount).max(-used.map_or(Ok(0), read_amount)?);
             }
         }
         self.amounts.retain(|&(_, amount)| amount != 0);
         Ok(())
     }
 
-    /// The change of an item that need not be there, if as much was used of each limit as is taken
-    /// back of it.
+    /// The change of an item that need not be there, on the condition that it holds what is given back.
     pub(crate) fn update(&self) -> UpdateBuilder {
         let mut sets = vec!["e = :e"];
         let mut update = Update::builder()
@@ -306,11 +304,8 @@ impl UsedMore {
                 .condition_expression(conditions.join(" AND "))
                 .return_values_on_condition_check_failure(OnFailure::AllOld);
         }
-        let sets = format!("SET {}", sets.join(", "));
-        update.update_expression(match adds.is_empty() {
-            true => sets,
-            false => format!("{sets} ADD {}", adds.join(", ")),
-        })
+        let (sets, adds) = (sets.join(", "), adds.join(", "));
+        update.update_expression(format!("SET {sets} ADD {adds}"))
     }
 }
 
@@ -319,7 +314,7 @@ pub(crate) fn used(item: &Item) -> Result<Vec<(&str, u64)>, Trouble> {
     let mut all = Vec::new();
     for (name, value) in item {
         if let Some(limit) = name.strip_prefix(USED) {
-            all.push((limit, read_used(value)?.unsigned_abs()));
+            all.push((limit, read_amount(value)?.unsigned_abs()));
         }
     }
     all.sort_unstable();
@@ -327,7 +322,7 @@ pub(crate) fn used(item: &Item) -> Result<Vec<(&str, u64)>, Trouble> {
 }
 
 /// What was used, as an attribute says it, up to what is counted of one limit.
-fn read_used(value: &AttributeValue) -> Result<i64, Trouble> {
+fn read_amount(value: &AttributeValue) -> Result<i64, Trouble> {
     let amount = value.as_n().ok().and_then(|number| number.parse().ok());
     let amount: i128 = amount.ok_or_else(|| garbled("u"))?;
     Ok(amount.clamp(0, i128::from(MOST_USED)) as i64)

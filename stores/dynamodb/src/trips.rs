@@ -18,7 +18,7 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::{DueRange, LoadRequest, StoredLease};
 
 use crate::backoff::Backoff;
-use crate::connection::{Asked, Connection, Transacted, unbuilt};
+use crate::connection::{Asked, Connection, Transacted, is_unmet, unbuilt};
 use crate::error::{Trouble, garbled};
 use crate::item::{
     INDEX, Item, LeaseItem, RootItem, UsedMore, at, bytes, check_size, found_bytes, is_spent,
@@ -310,10 +310,12 @@ impl Connection {
                         let found = item.as_ref().map(RootItem::read).transpose()?;
                         return beaten(found, writes, is_unsure);
                     }
-                    if !writes.take_no_more_than_was_used(reasons)? {
+                    if !writes.clamp_refunds(reasons)? {
                         return Ok(Written::NotNew);
                     }
-                    // It is another transaction, and the one before was not done.
+                    // The transaction before was not done; this is another. Its conditions hold, unless
+                    // another has written the root since.
+                    writes.root.writer = rand::random();
                     (items, is_unsure) = (self.items(writes)?, false);
                     continue;
                 }
@@ -397,26 +399,23 @@ impl Writes {
         self.root.item(&self.place.own(), &self.place.root)
     }
 
-    /// Whether all that was not met, of what the others were told, is that less was used of a limit
-    /// than is to be taken back: it is what was used, then.
-    fn take_no_more_than_was_used(
+    /// Lowers each refund of usage to what the record holds. `false` if another condition failed: trying
+    /// again would not help.
+    fn clamp_refunds(
         &mut self,
-        told: impl Iterator<Item = CancellationReason>,
+        reasons: impl Iterator<Item = CancellationReason>,
     ) -> Result<bool, Trouble> {
-        for (write, told) in self.others.iter_mut().zip(told) {
-            match (is_unmet(&told), write) {
-                (true, Write::Use(used)) => used.take_no_more_than(told.item)?,
+        for (write, reason) in self.others.iter_mut().zip(reasons) {
+            match (is_unmet(&reason), write) {
+                (true, Write::Use(used)) => used.clamp_refunds(&reason.item.unwrap_or_default())?,
                 (true, _) => return Ok(false),
                 (false, _) => {}
             }
         }
-        self.root.writer = rand::random();
+        let changes = |write: &Write| !matches!(write, Write::Use(used) if used.amounts.is_empty());
+        self.others.retain(changes);
         Ok(true)
     }
-}
-
-fn is_unmet(told: &CancellationReason) -> bool {
-    told.code() == Some("ConditionalCheckFailed")
 }
 
 /// The item that a condition was not met by, or another trouble.

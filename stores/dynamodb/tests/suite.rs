@@ -68,6 +68,7 @@ fn subject(service: Service) -> Subject {
     let number = TABLES.fetch_add(1, Ordering::Relaxed);
     let table = format!("tidegate-suite-{}-{number}", std::process::id());
     Subject::opened_once(move || service.open(&table))
+        .reads_no_ancestors()
         .with_random_commands(COMMANDS)
         .with_most_walks(WALKS)
 }

@@ -157,12 +157,14 @@ impl Store for FileStore {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
         let local_definitions = self.definer.local_definitions();
-        at_once(Ok(
-            local_definitions.definition_with_ancestors(owner, key, parent_at)
-        ))
+        at_once(Ok(local_definitions.definition_with_ancestors(
+            owner,
+            key,
+            parent_offset,
+        )))
     }
 
     fn definitions_page(

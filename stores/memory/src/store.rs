@@ -63,11 +63,13 @@ impl Store for MemoryStore {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
-        at_once(Ok(self
-            .local_definitions
-            .definition_with_ancestors(owner, key, parent_at)))
+        at_once(Ok(self.local_definitions.definition_with_ancestors(
+            owner,
+            key,
+            parent_offset,
+        )))
     }
 
     fn definitions_page(

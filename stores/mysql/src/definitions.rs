@@ -127,6 +127,17 @@ impl DefinedRows {
         read.map_err(Trouble::told)
     }
 
+    /// What is under a key, and its ancestors, in one trip.
+    pub(crate) async fn with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_offset: u8,
+    ) -> Result<Vec<Definition>, StoreError> {
+        let read = self.read_with_ancestors(owner, key, parent_offset).await;
+        read.map_err(Trouble::told)
+    }
+
     async fn read_at(
         &self,
         owner: &str,
@@ -151,12 +162,12 @@ impl DefinedRows {
         Ok(keys.iter().map(|key| under(key.as_ref())).collect())
     }
 
-    /// One statement: a definition, joined with the one that its value names, and so on.
+    /// One statement: a definition, joined with its parent, and so on.
     async fn read_with_ancestors(
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> Result<Vec<Definition>, Trouble> {
         let (table, owner) = (
             format!("{}_definitions", self.shared.prefix),
@@ -172,7 +183,7 @@ impl DefinedRows {
         let mut tables = format!("{table} d0");
         for level in 1..=MOST_ANCESTORS {
             columns += &format!(", {}", row(level));
-            let parent = names::named(&format!("d{}.body", level - 1), parent_at);
+            let parent = names::parent_name(&format!("d{}.body", level - 1), parent_offset);
             tables += &format!(
                 " LEFT JOIN {table} d{level} ON d{level}.owner = ? AND d{level}.name = {parent}"
             );
@@ -184,24 +195,21 @@ impl DefinedRows {
         let Some(row) = rows.first() else {
             return Ok(Vec::new());
         };
-        let mut found = Vec::new();
-        for level in 0..=MOST_ANCESTORS {
+        let at = |level: usize| {
             let at = 4 * level;
-            let (Some(Some(key)), Some(value), Some(left), Some(Some(version))) = (
-                row.get(at),
-                row.get(at + 1),
-                row.get(at + 2),
-                row.get(at + 3),
-            ) else {
-                break;
-            };
-            let one = definition((key, value, left, version));
-            if one.value.is_none() {
-                break;
-            }
-            found.push(one);
-        }
-        Ok(found)
+            let (key, version) = (
+                row.get::<Option<_>, _>(at)??,
+                row.get::<Option<_>, _>(at + 3)??,
+            );
+            Some(definition((
+                key,
+                row.get(at + 1)?,
+                row.get(at + 2)?,
+                version,
+            )))
+        };
+        let found = (0..=MOST_ANCESTORS).map_while(at);
+        Ok(Definition::chain(key, parent_offset, found))
     }
 
     async fn read_one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, Trouble> {
@@ -298,16 +306,6 @@ impl Source for DefinedRows {
 
     async fn one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, StoreError> {
         self.read_one(owner, key).await.map_err(Trouble::told)
-    }
-
-    async fn with_ancestors(
-        &self,
-        owner: &str,
-        key: &[u8],
-        parent_at: u8,
-    ) -> Result<Vec<Definition>, StoreError> {
-        let read = self.read_with_ancestors(owner, key, parent_at).await;
-        read.map_err(Trouble::told)
     }
 
     async fn page(

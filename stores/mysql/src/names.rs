@@ -24,22 +24,23 @@ pub(crate) fn name(key: &[u8]) -> Vec<u8> {
     name
 }
 
-/// The [name](name()) of the key that a value, which is this column, names at the byte `at`
-/// ([`Definition::names`](tidegate_store::Definition::names)), in SQL.
-pub(crate) fn named(column: &str, at: u8) -> String {
-    let at = usize::from(at);
+/// The [name](name()) of the parent's key that a value, which is this column, holds at the byte `offset`
+/// ([`Definition::parent_key`](tidegate_store::Definition::parent_key)), in SQL; of what is no whole
+/// key, some name.
+pub(crate) fn parent_name(column: &str, offset: u8) -> String {
+    let offset = usize::from(offset);
     let byte = |at: usize| format!("ORD(SUBSTRING({column}, {}, 1))", at + 1);
     let key = format!(
         "SUBSTRING({column}, {}, {} + 256 * {})",
-        at + 6,
-        byte(at + 1),
-        byte(at + 2)
+        offset + 6,
+        byte(offset + 1),
+        byte(offset + 2)
     );
     let name = format!(
         "IF(LENGTH({key}) <= {LONGEST}, {key}, \
          CONCAT(LEFT({key}, {HEAD}), UNHEX(SHA2({key}, 256))))"
     );
-    format!("IF({} = 1, {name}, NULL)", byte(at))
+    format!("IF({} = 1, {name}, NULL)", byte(offset))
 }
 
 /// What the names of all keys begin with that begin with `prefix`.

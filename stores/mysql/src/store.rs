@@ -181,15 +181,11 @@ impl Store for MysqlStore {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
-        following::definition_with_ancestors(
-            &self.shared.driver,
-            &self.defined,
-            owner,
-            key,
-            parent_at,
-        )
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let (driver, key) = (&self.shared.driver, key.to_vec());
+        driver.later(async move { defined.with_ancestors(&owner, &key, parent_offset).await })
     }
 
     fn definitions_page(

@@ -53,22 +53,6 @@ pub trait Source: Send + Sync + 'static {
         async move { Ok(self.change(owner, &change).await?.is_changed()) }
     }
 
-    /// What is defined under a key, and its ancestors' definitions, as
-    /// [`Store::definition_with_ancestors`](tidegate_store::Store::definition_with_ancestors) says.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    fn with_ancestors(
-        &self,
-        owner: &str,
-        key: &[u8],
-        parent_at: u8,
-    ) -> impl Future<Output = Result<Vec<Definition>, StoreError>> + Send {
-        let _ = parent_at;
-        let one = self.one(owner, key);
-        async move { Ok(one.await?.into_iter().collect()) }
-    }
-
     /// What is defined under a key.
     ///
     /// # Errors
@@ -247,18 +231,6 @@ pub fn definition<S: Source>(
 ) -> StoreFuture<Option<Definition>> {
     let (source, owner, key) = (Arc::clone(source), owner.to_owned(), key.to_vec());
     driver.later(async move { source.one(&owner, &key).await })
-}
-
-/// What is under a key, and its ancestors' definitions, read on the store's thread.
-pub fn definition_with_ancestors<S: Source>(
-    driver: &Driver,
-    source: &Arc<S>,
-    owner: &str,
-    key: &[u8],
-    parent_at: u8,
-) -> StoreFuture<Vec<Definition>> {
-    let (source, owner, key) = (Arc::clone(source), owner.to_owned(), key.to_vec());
-    driver.later(async move { source.with_ancestors(&owner, &key, parent_at).await })
 }
 
 /// A page of definitions, read on the store's thread.

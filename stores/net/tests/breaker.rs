@@ -62,6 +62,19 @@ impl Store for Remote {
         }
     }
 
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
+        self.0.define(owner, definition)
+    }
+
+    fn definition_with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_offset: u8,
+    ) -> StoreFuture<Vec<Definition>> {
+        self.0.definition_with_ancestors(owner, key, parent_offset)
+    }
+
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let table = self.0.open(name, plan)?;
         Ok(Arc::new(RemoteTable(table, self.1.clone())))
@@ -305,4 +318,22 @@ async fn definitions_that_are_asked_for_at_once_are_one_ask() {
         store.definitions_at("owner", &keys).await,
         Ok(vec![None; 7])
     );
+}
+
+#[tokio::test]
+async fn a_definition_is_read_with_its_ancestors_by_the_store_within() {
+    let breaker = Arc::new(CircuitBreaker::new(Settings::default(), None));
+    let remote = Remote(MemoryStore::default(), Cable::default());
+    let below = [&[1, 1, 0, 0, 0], &b"p"[..]].concat();
+    remote
+        .define("owner", Definition::new("k", below))
+        .await
+        .unwrap();
+    remote
+        .define("owner", Definition::new("p", ""))
+        .await
+        .unwrap();
+    let store = BreakerStore::new(Arc::new(remote), breaker);
+    let found = store.definition_with_ancestors("owner", b"k", 0);
+    assert_eq!(found.await.map(|found| found.len()), Ok(2));
 }

@@ -41,6 +41,36 @@ impl DefinedRows {
         Ok(keys.iter().map(under).collect())
     }
 
+    /// What is under a key, and its ancestors, in one trip.
+    pub(crate) async fn with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_offset: u8,
+    ) -> Result<Vec<Definition>, StoreError> {
+        // What is no whole key is found out afterwards.
+        let parent = "CASE WHEN length(value) >= $3 + 5 AND get_byte(value, $3) = 1
+            THEN tidegate.short(substring(value FROM $3 + 6
+                FOR get_byte(value, $3 + 1) + 256 * get_byte(value, $3 + 2))) END";
+        let sql = format!(
+            "WITH RECURSIVE found (whole, value, ends_at, version, above) AS (
+                SELECT coalesce(long_key, key), value, ends_at, version, 0
+                FROM tidegate.definitions WHERE owner = $1 AND key = tidegate.short($2)
+                UNION ALL
+                SELECT coalesce(d.long_key, d.key), d.value, d.ends_at, d.version, above + 1
+                FROM (SELECT {parent} AS parent, above, ends_at FROM found) below
+                JOIN tidegate.definitions d ON d.owner = $1 AND d.key = below.parent
+                WHERE above < $4 AND (below.ends_at IS NULL OR below.ends_at > tidegate.clock())
+            )
+            SELECT whole, value, ends_at - tidegate.clock(), version FROM found ORDER BY above"
+        );
+        let (offset, most) = (i32::from(parent_offset), MOST_ANCESTORS as i32);
+        let arguments: [Argument<'_>; 4] = [&owner, &key, &offset, &most];
+        let rows = self.link.query(&sql, &arguments).await?;
+        let found = rows.iter().map(definition);
+        Ok(Definition::chain(key, parent_offset, found))
+    }
+
     pub(crate) fn new(link: &Arc<Link>, deadline: Duration) -> Self {
         Self {
             link: Arc::clone(link),
@@ -178,40 +208,6 @@ impl Source for DefinedRows {
         let rows = self.link.query(sql, &[&owner, &key]).await?;
         let found = rows.first().map(definition);
         Ok(found.filter(|found| found.value.is_some()))
-    }
-
-    async fn with_ancestors(
-        &self,
-        owner: &str,
-        key: &[u8],
-        parent_at: u8,
-    ) -> Result<Vec<Definition>, StoreError> {
-        // Of what is named, the flag, and the bytes of its length.
-        let [named, low, high] = [0, 1, 2].map(|at| format!("get_byte(value, $3 + {at})"));
-        let length = format!("({low} + 256 * {high})");
-        let parent = format!(
-            "CASE WHEN length(value) < $3 + 5 OR {named} <> 1
-                OR get_byte(value, $3 + 3) + get_byte(value, $3 + 4) > 0
-                OR length(value) < $3 + 5 + {length} THEN NULL
-            ELSE tidegate.short(substring(value FROM $3 + 6 FOR {length})) END"
-        );
-        let sql = format!(
-            "WITH RECURSIVE found (whole, value, ends_at, version, above) AS (
-                SELECT coalesce(long_key, key), value, ends_at, version, 0
-                FROM tidegate.definitions WHERE owner = $1 AND key = tidegate.short($2)
-                UNION ALL
-                SELECT coalesce(d.long_key, d.key), d.value, d.ends_at, d.version, above + 1
-                FROM (SELECT {parent} AS parent, above, ends_at FROM found) below
-                JOIN tidegate.definitions d ON d.owner = $1 AND d.key = below.parent
-                WHERE above < $4 AND (below.ends_at IS NULL OR below.ends_at > tidegate.clock())
-            )
-            SELECT whole, value, ends_at - tidegate.clock(), version FROM found ORDER BY above"
-        );
-        let (parent_at, most) = (i32::from(parent_at), MOST_ANCESTORS as i32);
-        let arguments: [Argument<'_>; 4] = [&owner, &key, &parent_at, &most];
-        let rows = self.link.query(&sql, &arguments).await?;
-        let found = rows.iter().map(definition);
-        Ok(found.take_while(|one| one.value.is_some()).collect())
     }
 
     async fn page(

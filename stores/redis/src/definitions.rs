@@ -65,18 +65,29 @@ impl DefinedKeys {
         answered(answer, newer_than).ok_or_else(|| garbled("no changes"))
     }
 
-    /// What is under a key, and of so many ancestors at most, which are named at `parent_at`.
-    async fn upward(
+    /// What is under a key, and its ancestors, in one trip.
+    pub(crate) async fn with_ancestors(
         &self,
         owner: &str,
         key: &[u8],
-        (most, parent_at): (usize, usize),
+        parent_offset: u8,
+    ) -> Result<Vec<Definition>, StoreError> {
+        let found = self.read_chain(owner, key, MOST_ANCESTORS, parent_offset);
+        Ok(Definition::chain(key, parent_offset, found.await?))
+    }
+
+    async fn read_chain(
+        &self,
+        owner: &str,
+        key: &[u8],
+        most_ancestors: usize,
+        parent_offset: u8,
     ) -> Result<Vec<Definition>, StoreError> {
         let [own, ..] = self.keys(owner);
         let arguments = [
             shared(key),
-            shared(most.to_string()),
-            shared(parent_at.to_string()),
+            shared(most_ancestors.to_string()),
+            shared(parent_offset.to_string()),
         ];
         let script = &self.shared.scripts.definition;
         let found = self.link().call(script, &[own], &arguments).await?;
@@ -132,18 +143,8 @@ impl Source for DefinedKeys {
     }
 
     async fn one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, StoreError> {
-        let mut found = self.upward(owner, key, (0, 0)).await?.into_iter();
+        let mut found = self.read_chain(owner, key, 0, 0).await?.into_iter();
         Ok(found.next())
-    }
-
-    async fn with_ancestors(
-        &self,
-        owner: &str,
-        key: &[u8],
-        parent_at: u8,
-    ) -> Result<Vec<Definition>, StoreError> {
-        self.upward(owner, key, (MOST_ANCESTORS, parent_at.into()))
-            .await
     }
 
     async fn page(

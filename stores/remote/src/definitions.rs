@@ -32,6 +32,18 @@ impl DefinedThere {
         }
     }
 
+    /// What is under a key, and its ancestors, in one trip.
+    pub(crate) async fn with_ancestors(
+        &self,
+        owner: &str,
+        key: &[u8],
+        parent_offset: u8,
+    ) -> Result<Vec<Definition>, StoreError> {
+        let request = Request::WithAncestors(owner, key, parent_offset);
+        let all = |reader: &mut Reader<'_>| reader.list(DEFINITION, decode_definition);
+        self.ask(&request, all).await
+    }
+
     async fn ask<T>(
         &self,
         request: &Request<'_>,
@@ -54,17 +66,6 @@ impl Source for DefinedThere {
     async fn one(&self, owner: &str, key: &[u8]) -> Result<Option<Definition>, StoreError> {
         let one = |reader: &mut Reader<'_>| reader.option("definition", decode_definition);
         self.ask(&Request::One(owner, key), one).await
-    }
-
-    async fn with_ancestors(
-        &self,
-        owner: &str,
-        key: &[u8],
-        parent_at: u8,
-    ) -> Result<Vec<Definition>, StoreError> {
-        let request = Request::WithAncestors(owner, key, parent_at);
-        let all = |reader: &mut Reader<'_>| reader.list(DEFINITION, decode_definition);
-        self.ask(&request, all).await
     }
 
     async fn page(

@@ -116,15 +116,11 @@ impl Store for RemoteStore {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
-        following::definition_with_ancestors(
-            self.link.driver(),
-            &self.defined,
-            owner,
-            key,
-            parent_at,
-        )
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let (driver, key) = (self.link.driver(), key.to_vec());
+        driver.later(async move { defined.with_ancestors(&owner, &key, parent_offset).await })
     }
 
     fn definitions_page(

@@ -289,10 +289,12 @@ impl Steps {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> Result<Vec<Definition>, StoreError> {
         let owner = Owner::new(&self.segment, owner);
-        self.register(|txn| Definition::with_ancestors(key, parent_at, |key| owner.kept(txn, key)))
+        self.register(|txn| {
+            Definition::with_ancestors(key, parent_offset, |key| owner.kept(txn, key))
+        })
     }
 
     /// Definitions in the order of their keys.

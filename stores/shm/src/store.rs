@@ -108,13 +108,13 @@ impl Store for ShmStore {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
         at_once(
             self.0
                 .shared
                 .steps
-                .definition_with_ancestors(owner, key, parent_at),
+                .definition_with_ancestors(owner, key, parent_offset),
         )
     }
 

@@ -1,7 +1,9 @@
 //! Definitions read one by one, changed on a version, and known in part.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use tidegate_store::definitions::MOST_ANCESTORS;
@@ -14,6 +16,9 @@ use crate::later::wait_for;
 use crate::lineage::{self, below};
 use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
+
+/// So often a parent is exchanged while it is read.
+const MOVES: usize = 60;
 
 /// So many changes the model sees.
 const CHANGES: usize = 300;
@@ -76,71 +81,103 @@ pub(super) fn a_definition_is_read_by_itself_with_the_version_of_its_last_change
     Ok(())
 }
 
-/// Which keys are read with `key`: each is as it is by itself.
-fn upward(store: &dyn Store, owner: &str, key: &[u8]) -> Vec<Vec<u8>> {
-    let found = wait_for(store.definition_with_ancestors(owner, key, 1)).expect("an answer");
-    let alone = found.iter().map(|one| at(store, owner, &one.key));
-    assert!(alone.eq(found.iter().cloned().map(Some)));
-    lineage::read(store, owner, key)
-}
-
 pub(super) fn a_definition_is_read_with_its_ancestors(subject: &Subject) -> Result<(), Skipped> {
     let (store, owner) = (subject.fresh(), table_name());
     let keys: Vec<Vec<u8>> = [b"k".to_vec(), vec![7; 201], vec![8; 256], vec![9; 4_000]]
         .into_iter()
         .chain((1..9).map(|at| vec![at]))
         .collect();
-    let is_put = |key: &[u8], value: &[u8]| made(change(&*store, &owner, put(key, value)));
+    let define = |key: &[u8], value: &[u8]| made(change(&*store, &owner, put(key, value)));
     for pair in keys.windows(2) {
-        is_put(&pair[0], &below(&pair[1]));
+        define(&pair[0], &below(&pair[1]));
     }
-    let last = keys.last().expect("some");
-    is_put(last, b"v");
-    // A store may follow no names.
-    let follows = match upward(&*store, &owner, b"k").len() {
-        1 => 1,
-        _ => 1 + MOST_ANCESTORS,
+    define(keys.last().expect("some"), b"v");
+    let most = match subject.reads_ancestors() {
+        true => 1 + MOST_ANCESTORS,
+        false => 1,
     };
-    let is_found = |from: usize, to: usize| {
-        let expected = keys[from..to].iter().take(follows);
-        let found = upward(&*store, &owner, &keys[from]);
-        assert!(found.iter().eq(expected), "{from} {to}: {}", found.len());
+    let assert_reads = |from: usize, to: usize| {
+        let expected: Vec<_> = keys[from..to].iter().take(most).collect();
+        let found = lineage::read(&*store, &owner, &keys[from]);
+        let found_keys: Vec<_> = found.iter().map(|one| &one.key).collect();
+        assert_eq!(found_keys, expected);
+        // Each is as it is by itself.
+        for one in found {
+            assert_eq!(at(&*store, &owner, &one.key), Some(one));
+        }
     };
     for from in 0..keys.len() {
-        is_found(from, keys.len());
+        assert_reads(from, keys.len());
     }
-    assert_eq!(upward(&*store, &owner, b"none"), [] as [Vec<u8>; 0]);
-    assert_eq!(upward(&*store, &table_name(), b"k"), [] as [Vec<u8>; 0]);
-    // One that is not there, or not any more, has no ancestors.
+    assert_eq!(lineage::read(&*store, &owner, b"none"), []);
+    assert_eq!(lineage::read(&*store, &table_name(), b"k"), []);
+    // A parent that is not there, or not any more.
     made(change(&*store, &owner, remove(&keys[3])));
-    is_found(0, 3);
+    assert_reads(0, 3);
     if store.abilities().own_clock {
         let moment = Definition::new(&*keys[3], below(&keys[4]));
         let moment = moment.lasting(Duration::from_micros(1));
         made(change(&*store, &owner, moment.into()));
-        is_found(0, 3);
+        assert_reads(0, 3);
     }
-    is_put(&keys[3], &below(&keys[4]));
-    is_found(0, keys.len());
-    // What names nothing, and what names itself.
+    define(&keys[3], &below(&keys[4]));
+    assert_reads(0, keys.len());
+    // What is no parent's key, where there is a definition of what may be taken for one.
     let whole = below(&keys[2]);
     let flagged = [b"v\x02", &whole[2..]].concat();
     let longer = [&whole[..2], &[255; 4], &whole[6..]].concat();
+    let far_longer = [&whole[..2], &[0, 1, 1, 0], &whole[6..]].concat();
     let cut = whole[..whole.len() - 5].to_vec();
+    define(&whole[6..], b"v");
+    define(&cut[6..], b"v");
     for value in [
         &flagged[..],
         &longer,
+        &far_longer,
         &cut,
         b"",
         b"v",
         b"v\x01",
         b"v\x01\0\0\0\0",
     ] {
-        is_put(&keys[1], value);
-        is_found(0, 2);
+        define(&keys[1], value);
+        assert_reads(0, 2);
     }
-    is_put(b"self", &below(b"self"));
-    assert_eq!(upward(&*store, &owner, b"self"), vec![b"self"; follows]);
+    define(b"self", &below(b"self"));
+    let found = lineage::read(&*store, &owner, b"self");
+    assert!(found.iter().all(|one| one.key == b"self"));
+    assert_eq!(found.len(), most);
+    Ok(())
+}
+
+/// Read one after the other, the parent that was is gone by the time it is asked for.
+pub(super) fn a_definition_and_its_ancestors_are_read_as_of_one_instant(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    if !subject.reads_ancestors() {
+        return Err("the store reads a definition alone");
+    }
+    let (store, owner) = (subject.fresh(), table_name());
+    let define = |key: &[u8], value: &[u8]| made(change(&*store, &owner, put(key, value)));
+    define(b"k", &below(b"a"));
+    define(b"a", &below(b"x"));
+    define(b"x", b"v");
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for (old, new) in [(b"x", b"y"), (b"y", b"x")].into_iter().cycle().take(MOVES) {
+                define(new, b"v");
+                define(b"a", &below(new));
+                made(change(&*store, &owner, remove(old)));
+            }
+            ends.store(true, Ordering::SeqCst);
+        });
+        while !ends.load(Ordering::SeqCst) {
+            let found = lineage::read(&*store, &owner, b"k");
+            let keys: Vec<_> = found.iter().map(|one| one.key.escape_ascii()).collect();
+            assert_eq!(found.len(), 3, "{keys:?}");
+        }
+    });
     Ok(())
 }
 

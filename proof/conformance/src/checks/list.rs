@@ -130,6 +130,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     definitions::a_definition_lasts_for_as_long_as_it_says,
     definition_changes::a_definition_is_read_by_itself_with_the_version_of_its_last_change,
     definition_changes::a_definition_is_read_with_its_ancestors,
+    definition_changes::a_definition_and_its_ancestors_are_read_as_of_one_instant,
     definition_changes::a_definition_is_changed_if_it_has_the_version_that_is_expected,
     definition_changes::of_changes_that_expect_one_version_one_is_made,
     definition_changes::who_keeps_some_is_told_of_changed_keys_alone,
@@ -324,6 +325,7 @@ macro_rules! suite {
             a_definition_lasts_for_as_long_as_it_says
             a_definition_is_read_by_itself_with_the_version_of_its_last_change
             a_definition_is_read_with_its_ancestors
+            a_definition_and_its_ancestors_are_read_as_of_one_instant
             a_definition_is_changed_if_it_has_the_version_that_is_expected
             of_changes_that_expect_one_version_one_is_made
             who_keeps_some_is_told_of_changed_keys_alone

@@ -73,9 +73,9 @@ impl Store for BreakerStore {
         &self,
         owner: &str,
         key: &[u8],
-        parent_at: u8,
+        parent_offset: u8,
     ) -> StoreFuture<Vec<Definition>> {
-        self.later(|store| store.definition_with_ancestors(owner, key, parent_at))
+        self.later(|store| store.definition_with_ancestors(owner, key, parent_offset))
     }
 
     fn definitions_page(

@@ -60,25 +60,22 @@ pub(super) fn there(definition: Option<Definition>, now: Timestamp) -> Option<De
     told.value.is_some().then_some(told)
 }
 
-/// What [`kept`] puts before a value that is for good.
-const BEFORE: u8 = 1;
+/// How many bytes [`kept`] puts before a value that is for good.
+const PREFIX: u8 = 1;
 
-/// Of what was asked for with its ancestors, as far as each one is there by `now` and named by the one
-/// before it. (One that is not for good is kept with more before its value, where the store reads
-/// nothing of it.)
+/// What is under `key` by `now`, with its ancestors. (Of one that is not for good the store takes other
+/// bytes for its parent's key, and one may be over: the chain ends there.)
 pub(super) async fn with_ancestors(
     store: &dyn Store,
     owner: &str,
-    (key, parent_at): (&[u8], u8),
+    (key, parent_offset): (&[u8], u8),
     now: impl FnOnce() -> Timestamp,
 ) -> Result<Vec<Definition>, StoreError> {
-    let kept_at = parent_at.saturating_add(BEFORE);
-    let found = store.definition_with_ancestors(owner, key, kept_at).await?;
-    let now = now();
-    let mut all = found.into_iter().map(|one| there(Some(one), now));
-    Definition::with_ancestors(key, parent_at, |key| {
-        Ok(all.next().flatten().filter(|one| one.key == key))
-    })
+    let kept_offset = parent_offset.saturating_add(PREFIX);
+    let found = store.definition_with_ancestors(owner, key, kept_offset);
+    let (found, now) = (found.await?, now());
+    let found = found.into_iter().map(|one| told(one, now));
+    Ok(Definition::chain(key, parent_offset, found))
 }
 
 /// What has changed, as it was said. Of the whole nothing is told that is over.

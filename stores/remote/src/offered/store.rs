@@ -192,9 +192,10 @@ impl Offered {
                     out.option(one.as_ref(), |out, one| encode_definition(one, out));
                 })
             }
-            Request::WithAncestors(owner, key, parent_at) => {
+            Request::WithAncestors(owner, key, parent_offset) => {
                 let (store, now) = (&*self.store, || self.timer.now());
-                let found = lasting::with_ancestors(store, named(owner)?, (key, parent_at), now);
+                let found =
+                    lasting::with_ancestors(store, named(owner)?, (key, parent_offset), now);
                 let found = found.await?;
                 Response::done(|out| {
                     out.list(found.iter(), |out, one| encode_definition(one, out));

@@ -18,6 +18,7 @@
 //!   14 events     owner, subject: there u8 [, bytes], after: there u8 [, bytes], most u64
 //!   15 versions   n u32, n x owner bytes
 //!   16 clear      prefix, after: there u8 [, bytes]
+//!   17 ancestors  owner, key, parent offset u8
 //! ```
 
 use tidegate_store::bytes::command::{
@@ -133,8 +134,8 @@ impl<'a> Request<'a> {
                 out.flag(*keys_alone);
             }
             Self::One(owner, key) => _ = out.bytes(owner.as_bytes()).bytes(key),
-            Self::WithAncestors(owner, key, parent_at) => {
-                out.bytes(owner.as_bytes()).bytes(key).u8(*parent_at);
+            Self::WithAncestors(owner, key, parent_offset) => {
+                out.bytes(owner.as_bytes()).bytes(key).u8(*parent_offset);
             }
             Self::Page(owner, prefix, after, most) => {
                 out.bytes(owner.as_bytes()).bytes(prefix);
