@@ -158,8 +158,58 @@ pub fn changed(used: u64, by: i64) -> u64 {
     used.saturating_add_signed(by).min(MOST_USED)
 }
 
+/// What several changes of one record come to, whatever it has: first so much less, at most all of it, then
+/// so much more. What an expired lease gives back is not taken from what is used after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UsageSum {
+    /// How much less.
+    pub less: u64,
+    /// How much more after that.
+    pub more: u64,
+}
+
+impl UsageSum {
+    /// With so much more after it, or, below 0, less.
+    pub const fn add(&mut self, amount: i64) {
+        let by = amount.unsigned_abs();
+        if amount >= 0 {
+            self.more = self.more.saturating_add(by);
+        } else {
+            self.less = self.less.saturating_add(by.saturating_sub(self.more));
+            self.more = self.more.saturating_sub(by);
+        }
+    }
+
+    /// With all of another after it.
+    pub const fn add_all(&mut self, other: Self) {
+        self.less = self
+            .less
+            .saturating_add(other.less.saturating_sub(self.more));
+        self.more = self
+            .more
+            .saturating_sub(other.less)
+            .saturating_add(other.more);
+    }
+
+    /// What a record of so much has after it.
+    #[must_use]
+    pub fn applied_to(self, used: u64) -> u64 {
+        used.saturating_sub(self.less)
+            .saturating_add(self.more)
+            .min(MOST_USED)
+    }
+
+    /// Whether it changes no record.
+    #[must_use]
+    pub const fn is_nothing(self) -> bool {
+        self.less == 0 && self.more == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const SECOND: i64 = 1_000_000;
@@ -185,6 +235,27 @@ mod tests {
                     assert!(before.over_at(keep) <= now, "{now:?} {keep:?}");
                 }
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_changes_a_record_as_its_changes_do_one_after_the_other(
+            used in 0..20_u64,
+            first in proptest::collection::vec(-9..9_i64, 0..6),
+            then in proptest::collection::vec(-9..9_i64, 0..6),
+        ) {
+            let sum = |changes: &[i64]| {
+                let mut sum = UsageSum::default();
+                changes.iter().for_each(|&change| sum.add(change));
+                sum
+            };
+            let all = first.iter().chain(&then);
+            let expected = all.fold(used, |used, &change| changed(used, change));
+            prop_assert_eq!(sum(&[&first[..], &then].concat()).applied_to(used), expected);
+            let mut both = sum(&first);
+            both.add_all(sum(&then));
+            prop_assert_eq!(both.applied_to(used), expected);
         }
     }
 

@@ -136,7 +136,7 @@ fn count(records: &mut BTreeMap<UsagePlace, (u64, Timestamp)>, usage: &[UsageWri
     for more in usage {
         let place = (more.key.clone(), more.hour, Arc::clone(&more.limit));
         let (amount, over_at) = records.entry(place).or_default();
-        *amount = usage::changed(*amount, more.amount);
+        *amount = more.sum.applied_to(*amount);
         *over_at = more.over_at;
     }
 }

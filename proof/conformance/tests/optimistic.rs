@@ -78,7 +78,7 @@ impl TableKept {
         };
         let kept = self.usage.entry(place_of(used));
         let (kept, over_at) = kept.or_insert((none, used.over_at));
-        kept.amount = usage::changed(kept.amount, used.amount);
+        kept.amount = used.sum.applied_to(kept.amount);
         *over_at = used.over_at;
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
-use crate::usage::Hour;
+use crate::usage::{Hour, UsageSum};
 
 /// What is to be loaded, all of one root.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -105,8 +105,7 @@ pub struct RowWrite {
     pub keep_until: Timestamp,
 }
 
-/// What is to be added to a record of usage, which may not be there. Below 0 it takes
-/// away: a record has [never less than nothing, nor more than it can](crate::usage::changed).
+/// What is to be added to a record of usage, which may not be there, or taken from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageWrite {
     /// The row's key.
@@ -115,8 +114,8 @@ pub struct UsageWrite {
     pub limit: Arc<str>,
     /// The hour.
     pub hour: Hour,
-    /// How much.
-    pub amount: i64,
+    /// How much [less and then more](UsageSum::applied_to).
+    pub sum: UsageSum,
     /// From when on the record is over, and listed no more.
     pub over_at: Timestamp,
     /// From when on it may be deleted.

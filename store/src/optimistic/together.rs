@@ -232,7 +232,7 @@ fn is_of_one(one: &UsageWrite, other: &UsageWrite) -> bool {
 fn add_used(all: &mut Vec<UsageWrite>, used: UsageWrite) {
     let same = |known: &&mut UsageWrite| is_of_one(known, &used) && known.limit == used.limit;
     if let Some(known) = all.iter_mut().find(same) {
-        known.amount = known.amount.saturating_add(used.amount);
+        known.sum.add_all(used.sum);
         return;
     }
     let place = all.iter().rposition(|known| is_of_one(known, &used));

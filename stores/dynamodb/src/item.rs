@@ -34,7 +34,7 @@ use aws_sdk_dynamodb::types::{
 use tidegate_store::StoreError;
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::UsageWrite;
-use tidegate_store::usage::MOST_USED;
+use tidegate_store::usage::{MOST_USED, UsageSum};
 
 use crate::error::{Trouble, garbled};
 use crate::keys::{self, Key};
@@ -242,32 +242,30 @@ pub(crate) struct UsedMore {
     /// From when on it may be deleted, in seconds since 1970.
     pub(crate) ends: Option<i64>,
     /// By the names of limits.
-    pub(crate) amounts: Vec<(Arc<str>, i64)>,
+    pub(crate) sums: Vec<(Arc<str>, UsageSum)>,
 }
 
 impl UsedMore {
     /// What is written of the records of one hour of a row.
     pub(crate) fn of(key: Key, records: &[UsageWrite]) -> Option<Self> {
         let first = records.first()?;
-        let amount = |record: &UsageWrite| (Arc::clone(&record.limit), record.amount);
+        let sum = |record: &UsageWrite| (Arc::clone(&record.limit), record.sum);
         Some(Self {
             key,
             whole: keys::whole(&first.key).map(Into::into),
             over_at: first.over_at.as_micros(),
             ends: ends(first.keep_until),
-            amounts: records.iter().map(amount).collect(),
+            sums: records.iter().map(sum).collect(),
         })
     }
 
     /// Lowers each refund to what `item` holds.
     pub(crate) fn clamp_refunds(&mut self, item: &Item) -> Result<(), Trouble> {
-        for (limit, amount) in &mut self.amounts {
-            if *amount < 0 {
-                let used = item.get(&format!("{USED}{limit}"));
-                *amount = (*amount).max(-used.map_or(Ok(0), read_amount)?);
-            }
+        for (limit, sum) in &mut self.sums {
+            let used = item.get(&format!("{USED}{limit}"));
+            sum.less = sum.less.min(used.map_or(Ok(0), read_amount)?);
         }
-        self.amounts.retain(|&(_, amount)| amount != 0);
+        self.sums.retain(|(_, sum)| !sum.is_nothing());
         Ok(())
     }
 
@@ -288,14 +286,15 @@ impl UsedMore {
             update = update.expression_attribute_values(":n", bytes(whole.clone()));
         }
         let (mut adds, mut conditions) = (Vec::new(), Vec::new());
-        for (at, (limit, amount)) in self.amounts.iter().enumerate() {
+        for (at, (limit, sum)) in self.sums.iter().enumerate() {
+            let amount = i128::from(sum.more) - i128::from(sum.less);
             adds.push(format!("#u{at} :u{at}"));
             update = update
                 .expression_attribute_names(format!("#u{at}"), format!("{USED}{limit}"))
                 .expression_attribute_values(format!(":u{at}"), number(amount));
-            if *amount < 0 {
+            if sum.less > 0 {
                 conditions.push(format!("#u{at} >= :c{at}"));
-                let least = number(amount.unsigned_abs());
+                let least = number(sum.less);
                 update = update.expression_attribute_values(format!(":c{at}"), least);
             }
         }
@@ -314,7 +313,7 @@ pub(crate) fn used(item: &Item) -> Result<Vec<(&str, u64)>, Trouble> {
     let mut all = Vec::new();
     for (name, value) in item {
         if let Some(limit) = name.strip_prefix(USED) {
-            all.push((limit, read_amount(value)?.unsigned_abs()));
+            all.push((limit, read_amount(value)?));
         }
     }
     all.sort_unstable();
@@ -322,10 +321,10 @@ pub(crate) fn used(item: &Item) -> Result<Vec<(&str, u64)>, Trouble> {
 }
 
 /// What was used, as an attribute says it, up to what is counted of one limit.
-fn read_amount(value: &AttributeValue) -> Result<i64, Trouble> {
+fn read_amount(value: &AttributeValue) -> Result<u64, Trouble> {
     let amount = value.as_n().ok().and_then(|number| number.parse().ok());
     let amount: i128 = amount.ok_or_else(|| garbled("u"))?;
-    Ok(amount.clamp(0, i128::from(MOST_USED)) as i64)
+    Ok(amount.clamp(0, i128::from(MOST_USED)) as u64)
 }
 
 /// A lease as it is kept.

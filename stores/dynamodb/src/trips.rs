@@ -412,7 +412,7 @@ impl Writes {
                 (false, _) => {}
             }
         }
-        let changes = |write: &Write| !matches!(write, Write::Use(used) if used.amounts.is_empty());
+        let changes = |write: &Write| !matches!(write, Write::Use(used) if used.sums.is_empty());
         self.others.retain(changes);
         Ok(true)
     }

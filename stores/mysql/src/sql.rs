@@ -169,7 +169,7 @@ impl SwapShape {
     /// written again: forget_at, keep_until, leases, body, table, name); table and names of those
     /// deleted; of each lease table, root, id, owner, due, turn, ask, body; table,
     /// root and ids of those deleted; of each record of usage table, name, hour, name of the
-    /// limit, both wholes, how much more was used, over_at, and how much more once again.
+    /// limit, both wholes, how much more was used, over_at, how much less, and how much more once again.
     pub(crate) fn text(self, p: &str) -> String {
         let mut text = "BEGIN NOT ATOMIC ".to_owned();
         let put = format!(
@@ -214,9 +214,9 @@ impl SwapShape {
         for _ in 0..self.usage {
             text += &format!(
                 "INSERT INTO {p}_usage (table_id, name, hour, limit_name, whole, whole_limit, \
-                 amount, over_at) VALUES (?, ?, ?, ?, ?, ?, GREATEST(?, 0), ?) \
+                 amount, over_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) \
                  ON DUPLICATE KEY UPDATE over_at = VALUES(over_at), \
-                 amount = LEAST(GREATEST(CAST(amount AS DECIMAL(20)) + ?, 0), {MOST_USED}); "
+                 amount = LEAST(GREATEST(CAST(amount AS DECIMAL(20)) - ?, 0) + ?, {MOST_USED}); "
             );
         }
         if self.commits {

@@ -8,6 +8,7 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::{
     LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, UsageWrite, WriteSet,
 };
+use tidegate_store::usage::MOST_USED;
 
 use crate::error::{Trouble, garbled, made_anew};
 use crate::names;
@@ -294,6 +295,7 @@ impl<'a> Batch<'a> {
     }
 
     fn used(&mut self, used: UsageWrite) {
+        let [less, more] = [used.sum.less, used.sum.more].map(|part| part.min(MOST_USED));
         self.usage.push(vec![
             self.place.table.into(),
             names::name(&used.key).into(),
@@ -301,9 +303,10 @@ impl<'a> Batch<'a> {
             names::name(used.limit.as_bytes()).into(),
             names::whole(&used.key).into(),
             names::whole(used.limit.as_bytes()).into(),
-            used.amount.into(),
+            more.into(),
             used.over_at.as_micros().into(),
-            used.amount.into(),
+            less.into(),
+            more.into(),
         ]);
     }
 

@@ -59,7 +59,8 @@ if not retention_and_names then
 end
 
 local hour = usage.hour_of(now)
-if used_hour ~= hour or used + amount >= EXACT then
+-- A row of this hour of which nothing was used may be kept for its limits alone.
+if used_hour ~= hour or used == 0 or used + amount >= EXACT then
   if used_hour then
     local of_row = string.sub(kept, rest_at)
     usage.record(KEYS[3], KEYS[4], of_row, { used }, used_hour, now, is_callers == 1)

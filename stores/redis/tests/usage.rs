@@ -528,3 +528,83 @@ fn records_are_kept_for_as_long_as_the_newer_plan_says() {
     assert!((48..=49).contains(&hours_left()));
     assert_eq!(listed(&long, 9, |_| {})[0].amount, 500_002);
 }
+
+/// What it moved was dropped, or the records swept, by its own retention.
+#[test]
+fn a_listing_by_an_older_plan_drops_nothing_that_a_newer_one_keeps() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let keeping = |hours| {
+        let rule = (rate(1, 1_000_000), false);
+        counting_by_rule(&server, Clock::Caller, (1, hours), rule)
+    };
+    let (short, long) = (keeping(1), keeping(400 * 24));
+    let pass = |hours: u64| {
+        for fixture in [&long, &short] {
+            fixture.set_now(fixture.now() + Span::from_micros(hours * 3_600 * SECOND));
+        }
+    };
+    let told = || {
+        let told = listed(&long, 100, |_| {}).into_iter();
+        told.map(|used| used.amount).collect::<Vec<_>>()
+    };
+    assert!(long.admits(b"key 7", &[500]));
+    pass(3);
+    assert_eq!(listed(&short, 9, |_| {}), []);
+    assert_eq!(told(), [500]);
+    // Each but the last of them is a record; the eighth is one at which those that are over go.
+    for _ in 0..7 {
+        assert!(long.admits(b"key 7", &[100]));
+        pass(1);
+    }
+    assert!(long.admits(b"key 7", &[5]));
+    assert_eq!(listed(&short, 9, |_| {}).len(), 2);
+    assert_eq!(told(), [500, 100, 100, 100, 100, 100, 100, 100, 5]);
+}
+
+/// The order went three days after it was made, by the retention of then.
+#[test]
+fn the_order_of_roots_is_kept_for_as_long_as_the_newer_plan_says() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let mut connection = connect(&server);
+    let mut days_left = |name| ask::<i64>(&mut connection, &["PTTL", name]) / 86_400_000;
+    let mut fixture = counting_for(&server, Clock::Server, 1);
+    assert!(fixture.admits(b"a", &[1]));
+    assert!(days_left("{tidegate:t}:used") < 5);
+    let plan = Plan::new(1, 1, fixture.plan.limits().to_vec(), KEEP);
+    let plan = plan.counting_usage(Some(Span::from_micros(400 * 86_400 * SECOND)));
+    fixture.plan = Arc::new(plan);
+    fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+    assert!(fixture.admits(b"b", &[1]));
+    assert!(days_left("{tidegate:t}:used") >= 402);
+    assert!(days_left("{tidegate:t}:used:until") >= 402);
+}
+
+/// A row of which nothing of the hour is counted, as after a lease of the hour before, is kept for its
+/// limits alone; and was for no longer once something was.
+#[test]
+fn what_is_used_of_a_row_that_had_counted_nothing_is_kept_as_all_usage() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let rule = (rate(100, 1_000), false);
+    let fixture = counting_by_rule(&server, Clock::Server, (1, 48), rule);
+    assert!(fixture.admits(b"key 7", &[400]));
+    let mut connection = connect(&server);
+    let nothing = "local row = redis.call('GET', KEYS[1])
+        local format = '<BBdddBddddI4ddd'
+        local numbers = { struct.unpack(format, row) }
+        local rest = string.sub(row, numbers[15])
+        numbers[5], numbers[14] = numbers[13] + 1000000, 0
+        row = struct.pack(format, unpack(numbers, 1, 14)) .. rest
+        redis.call('SET', KEYS[1], row, 'PXAT', math.ceil(numbers[5] / 1000))";
+    let _: Value = ask(&mut connection, &["EVAL", nothing, "1", ROW]);
+    let mut left = || ask::<i64>(&mut connection, &["PTTL", ROW]);
+    assert!((1..10_000).contains(&left()));
+    assert!(fixture.admits(b"key 7", &[4]));
+    assert!(left() > 47 * 3_600_000);
+    assert_eq!(listed(&fixture, 9, |_| {})[0].amount, 4);
+}

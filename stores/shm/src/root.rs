@@ -1,12 +1,12 @@
 //! What is kept of one root, as the optimistic loop loads and writes it.
 
+use tidegate_store::OwnedKey;
 use tidegate_store::bytes::{decode_record, encode_record};
 use tidegate_store::core::{DecodeError, Timestamp};
 use tidegate_store::optimistic::exchange::LeaseRow;
 use tidegate_store::optimistic::{
     DueRange, LoadReply, LoadRequest, RowAtHand, StoredLease, UsageWrite, WriteSet,
 };
-use tidegate_store::{OwnedKey, usage};
 
 use crate::error::Fault;
 use crate::in_place::{self, TakenOut};
@@ -263,7 +263,7 @@ impl<'k> Root<'k> {
         let used = Used {
             over_at: more.over_at,
             keep_until: more.keep_until,
-            amount: usage::changed(was.map_or(0, |was| was.amount), more.amount),
+            amount: more.sum.applied_to(was.map_or(0, |was| was.amount)),
         };
         txn.put(self.keys.bucket, &key, &used.encode())?;
         Ok(())

@@ -175,6 +175,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     usage::usage_in_rows_and_in_records_is_listed_once_at_every_size_of_pages,
     usage::what_was_used_of_a_bucket_keeps_the_name_it_had,
     usage::a_late_settlement_by_another_name_takes_nothing_from_what_is_used_later,
+    usage::what_an_expired_lease_gives_back_is_not_taken_from_what_is_used_after_it,
     usage::more_than_ten_thousand_hours_add_up,
     usage::usage_survives_a_restart,
     usage::a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest,
@@ -370,6 +371,7 @@ macro_rules! suite {
             usage_in_rows_and_in_records_is_listed_once_at_every_size_of_pages
             what_was_used_of_a_bucket_keeps_the_name_it_had
             a_late_settlement_by_another_name_takes_nothing_from_what_is_used_later
+            what_an_expired_lease_gives_back_is_not_taken_from_what_is_used_after_it
             more_than_ten_thousand_hours_add_up
             usage_survives_a_restart
             a_table_that_is_full_of_usage_refuses_what_is_new_and_counts_the_rest

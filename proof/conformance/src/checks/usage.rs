@@ -896,6 +896,25 @@ pub(super) fn a_late_settlement_by_another_name_takes_nothing_from_what_is_used_
     Ok(())
 }
 
+/// The first to meet an expired lease by the newer name uses some itself, in the same step.
+pub(super) fn what_an_expired_lease_gives_back_is_not_taken_from_what_is_used_after_it(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    for mut limits in [tokens_and_calls(), buckets_of_tokens_and_calls()] {
+        limits[1].refund_on_expiry = true;
+        let mut fixture = counted(subject, 1, limits.clone())?;
+        fixture.hold(b"a", &[50, 8], 60 * SECOND);
+        limits[1].name = "jobs".into();
+        fixture.plan = counting(1, 1, limits);
+        fixture.table.adopt(&fixture.plan, fixture.now(), &[]);
+        fixture.pass(70 * SECOND as i64);
+        assert!(fixture.admits(b"a", &[0, 5]));
+        assert_eq!(in_all(&fixture), "a calls 8, a jobs 5, a tokens 50");
+    }
+    Ok(())
+}
+
 pub(super) fn more_than_ten_thousand_hours_add_up(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
     needs_counting(subject)?;

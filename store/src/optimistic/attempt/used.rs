@@ -10,14 +10,14 @@ use crate::key::KeyPath;
 use crate::optimistic::clock::Clock;
 use crate::optimistic::exchange::UsageWrite;
 use crate::plan::Plan;
-use crate::usage::Hour;
+use crate::usage::{Hour, UsageSum};
 
 /// A record: of which row, in which hour, of which limit.
 type Record = (Box<[u8]>, Hour, Arc<str>);
 
 /// What was used of each record, and from when on that is over.
 #[derive(Debug, Default)]
-pub(super) struct Used(BTreeMap<Record, (i64, Timestamp)>);
+pub(super) struct Used(BTreeMap<Record, (UsageSum, Timestamp)>);
 
 impl Used {
     /// Adds what `ledger` has noted of the rows of `path`.
@@ -25,8 +25,8 @@ impl Used {
         let Some(keep) = plan.usage() else { return };
         for change in ledger.drain_used(path.depth()) {
             let place = (path.row(change.level).into(), change.hour, change.limit);
-            let (amount, over_at) = self.0.entry(place).or_default();
-            *amount = amount.saturating_add(change.amount);
+            let (sum, over_at) = self.0.entry(place).or_default();
+            sum.add(change.amount);
             *over_at = change.hour.over_at(keep);
         }
     }
@@ -41,12 +41,12 @@ impl Used {
     /// What is to be written of it at `now`: a record that is over is not made again.
     pub(super) fn writes(&mut self, now: Timestamp, clock: Clock) -> Vec<UsageWrite> {
         let used = std::mem::take(&mut self.0).into_iter();
-        let kept = used.filter(|(_, (amount, over_at))| *amount != 0 && *over_at > now);
-        let write = |((key, hour, limit), (amount, over_at))| UsageWrite {
+        let kept = used.filter(|(_, (sum, over_at))| !sum.is_nothing() && *over_at > now);
+        let write = |((key, hour, limit), (sum, over_at))| UsageWrite {
             key,
             limit,
             hour,
-            amount,
+            sum,
             over_at,
             // The caller's clock may step back.
             keep_until: match clock {
