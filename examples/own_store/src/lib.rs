@@ -43,7 +43,7 @@ use tidegate_store::revisions::{PlanChange, Revision, Revisions};
 use tidegate_store::{
     Abilities, Answer, Change, Cleared, Command, Count, Defined, Definition, Definitions, Event,
     Execution, Follower, Hour, Hours, KeyCommand, Listing, LocalDefinitions, Op, Out, OwnedKey,
-    Page, Plan, Reply, RootsOnPage, Store, StoreError, StoreFuture, Table, Usage, usage,
+    Page, Plan, Reply, RootsOnPage, Store, StoreError, StoreFuture, Table, Usage,
 };
 
 /// Everything of one root: its row and those below it by their keys, and its leases.

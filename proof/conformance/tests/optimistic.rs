@@ -17,7 +17,7 @@ use tidegate_store::revisions::{Revision, Revisions};
 use tidegate_store::{
     Abilities, Change, Command, Count, Defined, Definition, Definitions, Event, Execution,
     Follower, Hours, KeyCommand, Listing, LocalDefinitions, Op, Out, OwnedKey, Page, Plan, Reply,
-    RootsOnPage, Store, StoreError, StoreFuture, Table, Usage, usage,
+    RootsOnPage, Store, StoreError, StoreFuture, Table, Usage,
 };
 
 /// Random commands in a run.
