@@ -26,7 +26,10 @@
 //! | `partial` | takes of as much as is there |
 //! | `pools` | pools of several processes |
 //! | `opening` | tables opened twice, again, and after a restart |
-//! | `usage` | what was used, hour by hour |
+//! | `usage` | what is used is counted: of whom, in which hour |
+//! | `usage_leases` | the same of leases, corrected where it was charged |
+//! | `usage_records` | how long that is kept, how it is listed, and a table that is full of it |
+//! | `usage_fixture` | plans that count, and what is listed |
 //! | `usage_histories` | the same of random histories, beside an independent ledger |
 //! | `vectors` | the tables of `proof/vectors` |
 //!
@@ -60,7 +63,10 @@ mod pools;
 mod takes;
 mod untaken;
 mod usage;
+mod usage_fixture;
 mod usage_histories;
+mod usage_leases;
+mod usage_records;
 mod vectors;
 
 pub use list::{CHECKS, Check, run, run_all};

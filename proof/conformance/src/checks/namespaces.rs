@@ -8,7 +8,7 @@ use tidegate_store::{Ending, Hours, NamespacedStore, Plan, Select, Store, StoreE
 use super::definition_fixture::{DAY, about, change, made, put};
 use super::fixture::{Fixture, overrides, rate, slots, table_name};
 use super::listing;
-use super::usage::{ample, usage};
+use super::usage_fixture::{ample, usage};
 use crate::fixture::{KEEP, SECOND, limit, machine_time};
 use crate::later::wait_for;
 use crate::namespace;

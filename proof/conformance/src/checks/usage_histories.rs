@@ -10,7 +10,7 @@ use tidegate_store::{
 };
 
 use super::fixture::{Fixture, rate, slots, table_name};
-use super::usage::{KEPT, ample, needs_counting, usage};
+use super::usage_fixture::{KEPT, ample, needs_counting, usage};
 use crate::fixture::{KEEP, SECOND, hourly, limit};
 use crate::rng::Rng;
 use crate::subject::{Skipped, Subject};
