@@ -76,7 +76,11 @@ impl Example {
         let Self { policy, key, .. } = self;
         let amounts = self.amounts.iter();
         let amounts: Vec<_> = amounts
-            .map(|(limit, least)| format!("\"{limit}\":{least}"))
+            .map(|(limit, least)| match least.contains('.') {
+                // A decimal is text: a number of JSON need not be exact.
+                true => format!("\"{limit}\":\"{least}\""),
+                false => format!("\"{limit}\":{least}"),
+            })
             .collect();
         match amounts.is_empty() {
             true => format!("{{\"policy\":\"{policy}\",\"key\":\"{key}\"}}"),

@@ -803,7 +803,7 @@ impl ActivePolicy {
         }
     }
 
-    fn since(&self, begun: Timestamp) -> Duration {
+    pub(super) fn since(&self, begun: Timestamp) -> Duration {
         Span::as_duration(self.now().since(begun))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::active_policy::{Acquired, ActivePolicy, GrantedLease};
+use super::active_policy::{ActivePolicy, GrantedLease};
 use tidegate::{Key, LeaseId};
 
 /// Cancels a lease when it is dropped, unless it was delivered.
@@ -36,21 +36,6 @@ impl Undelivered {
             key: key.bytes().to_vec(),
             id,
             delivered: AtomicBool::new(false),
-        }
-    }
-
-    /// Watches over what `acquired` grants, if anything, to a request that nobody will repeat: one
-    /// that `is_named` (has an idempotency key) is left for its retry.
-    #[must_use]
-    pub fn of(
-        active: &Arc<ActivePolicy>,
-        key: Key<'_>,
-        acquired: &Acquired,
-        is_named: bool,
-    ) -> Option<Self> {
-        match acquired {
-            Acquired::Granted(granted) if !is_named => Some(Self::new(active, key, granted)),
-            _ => None,
         }
     }
 

@@ -7,8 +7,10 @@ mod support;
 mod trips;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use faulty::Faulty;
@@ -194,6 +196,20 @@ impl House {
         self.call(settled).unwrap();
     }
 
+    /// A lease of the policy `chat`, of so much of some limits.
+    fn acquire_at(&self, id: &str, amounts: &[(&str, u64)]) -> tidegate::LeaseId {
+        let amounts = amounts.iter();
+        let question = Question {
+            whose: Whose::Entity(id),
+            amounts: amounts
+                .map(|(name, units)| (*name, Number::Units(*units)))
+                .collect(),
+            ..of("chat")
+        };
+        let acquired = self.call(Call::Acquire(question, Terms::default()));
+        granted(&acquired.unwrap()).expect("it is granted")
+    }
+
     fn acquire(&self, id: &str) -> Option<tidegate::LeaseId> {
         self.acquire_of("jobs", id)
     }
@@ -204,16 +220,7 @@ impl House {
             ..of(policy)
         };
         let acquired = self.call(Call::Acquire(question, Terms::default()));
-        let Answer::Acquired(acquisition) = acquired.unwrap() else {
-            panic!("it is answered");
-        };
-        if let Some(lease) = &acquisition.lease {
-            lease.deliver();
-        }
-        match &acquisition.acquired {
-            Acquired::Granted(granted) => Some(granted.id),
-            _ => None,
-        }
+        granted(&acquired.unwrap())
     }
 
     fn events(&self, entity: Option<&str>) -> Vec<tidegate_service::AuditEvent> {
@@ -225,6 +232,20 @@ impl House {
             panic!("it is a page");
         };
         page.items
+    }
+}
+
+/// The lease that was granted, delivered.
+fn granted(answer: &Answer) -> Option<tidegate::LeaseId> {
+    let Answer::Acquired(acquisition) = answer else {
+        panic!("it is answered");
+    };
+    if let Some(lease) = &acquisition.lease {
+        lease.deliver();
+    }
+    match &acquisition.acquired {
+        Acquired::Granted(granted) => Some(granted.id),
+        _ => None,
     }
 }
 
@@ -764,8 +785,95 @@ fn with_charging_parents_switched_off_ancestors_are_neither_asked_nor_charged() 
     assert!(house.acquire("alice").is_some());
 }
 
-/// The lease was charged to the parents; switched off meanwhile, it is settled where it was
-/// charged.
+/// It was an error, about the very limit that was named.
+#[test]
+fn a_request_may_name_limits_of_ancestors_that_are_not_charged() {
+    let house = House::new();
+    house.acme();
+    let alone = EntityChange {
+        charge_parents: Some(false),
+        ..EntityChange::default()
+    };
+    house.change("alice", alone).unwrap();
+    house.acquire_at("alice", &[("org_tpm", 5)]);
+    let left = (house.left("acme", "org_tpm"), house.left("alice", "rpm"));
+    assert_eq!(left, (1_000, 3));
+}
+
+/// It was granted on the path from before, and nobody could end it by the entity's id.
+#[test]
+fn a_request_that_waits_while_its_entity_moves_is_granted_where_that_stands() {
+    let house = House::new();
+    house.acme();
+    house.create("ads", Some("acme")).unwrap();
+    for id in ["bob", "carol"] {
+        house.create(id, Some("search")).unwrap();
+    }
+    let held = house.acquire("bob").unwrap();
+    house.acquire("bob").unwrap();
+    house.acquire("carol").unwrap();
+    let question = Question {
+        whose: Whose::Entity("alice"),
+        ..of("jobs")
+    };
+    let terms = Terms {
+        wait_ms: 60_000,
+        wait_for_refunds: true,
+        ..Terms::default()
+    };
+    let call = house
+        .service
+        .call(&house.caller, Call::Acquire(question, terms));
+    let mut waiting = pin!(call);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    house.shift("alice", "ads").unwrap();
+    house.settle("jobs", "bob", held);
+    let Poll::Ready(acquired) = waiting.as_mut().poll(&mut context) else {
+        panic!("it has its turn");
+    };
+    let lease = granted(&acquired.unwrap()).expect("it is granted");
+    assert!(house.acquire("carol").is_none(), "it holds the slot");
+    house.settle("jobs", "alice", lease);
+    assert!(house.acquire("carol").is_some());
+}
+
+/// With an idempotency key the lease was left for a retry, which finds no entity any more.
+#[test]
+fn a_request_that_waits_while_its_entity_is_deleted_leaves_no_lease() {
+    let house = House::new();
+    house.acme();
+    for id in ["bob", "carol"] {
+        house.create(id, Some("search")).unwrap();
+    }
+    let held = house.acquire("bob").unwrap();
+    house.acquire("bob").unwrap();
+    house.acquire("carol").unwrap();
+    let question = Question {
+        whose: Whose::Entity("alice"),
+        ..of("jobs")
+    };
+    let terms = Terms {
+        wait_ms: 60_000,
+        wait_for_refunds: true,
+        idempotency: Some(b"once"),
+        ..Terms::default()
+    };
+    let call = house
+        .service
+        .call(&house.caller, Call::Acquire(question, terms));
+    let mut waiting = pin!(call);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    house.delete("alice").unwrap();
+    house.settle("jobs", "bob", held);
+    let Poll::Ready(told) = waiting.as_mut().poll(&mut context) else {
+        panic!("it is told");
+    };
+    assert_eq!(told.unwrap_err().kind(), Kind::NotFound);
+    assert!(house.acquire("carol").is_some(), "the slot is free");
+}
+
 /// What is not charged is no limit of who spends it. (A grant that nobody is told of comes back.)
 #[test]
 fn a_grant_by_an_entitys_id_has_the_limits_that_it_is_held_to() {

@@ -12,7 +12,7 @@ use super::exit::{FORECASTS, Outcome, PEEKS};
 use super::fleet::Fleet;
 use super::grant::{Grant, Return};
 use super::limits::{self, Limits};
-use super::listing::{Keys, Leases};
+use super::listing::{Keys, Leases, printable_lines};
 use super::many::CheckMany;
 use super::namespaces::Namespaces;
 use super::overrides::Override;
@@ -114,7 +114,8 @@ fn ended(done: Outcome<impl Into<ExitCode>>) -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(stop) => {
-            eprintln!("error: {stop}");
+            // It may tell names that others have given.
+            eprintln!("error: {}", printable_lines(&stop.to_string()));
             stop.exit.into()
         }
     }

@@ -3,8 +3,9 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use tidegate_client::Exchange;
+use tidegate_policy::wrong_entity_id;
 
-use super::exit::{CHANGES_A_VERSION, CREATES, DOES, Exit, Outcome};
+use super::exit::{CHANGES_A_VERSION, CREATES, DOES, Exit, Outcome, Stop};
 use super::listing::{Paging, printable};
 use super::options::Options;
 use super::print::{print, print_line};
@@ -194,10 +195,10 @@ impl Entities {
     pub fn perform(&self) -> Outcome<Exit> {
         match &self.command {
             Command::Create(create) => create.perform(),
-            Command::Show(show) => show.telling.ask(&show.options, get(&show.id)),
+            Command::Show(show) => show.telling.ask(&show.options, get(&show.id)?),
             Command::List(all) => all.page.list(Exchange::get(PATH), "entities", &[], line),
             Command::Children(of) => {
-                let children = get(&of.id).of("children");
+                let children = get(&of.id)?.of("children");
                 of.page.list(children, "entities", &[], line)
             }
             Command::Change(change) => change.perform(),
@@ -206,8 +207,16 @@ impl Entities {
     }
 }
 
-fn get(id: &str) -> Exchange {
-    Exchange::get(PATH).of(id)
+fn get(id: &str) -> Outcome<Exchange> {
+    of(Exchange::get(PATH), id)
+}
+
+/// About the entity of this id, if it can be one: an address without any is another's.
+fn of(exchange: Exchange, id: &str) -> Outcome<Exchange> {
+    match wrong_entity_id(id) {
+        Some(wrong) => Err(Stop::usage(format!("the entity's id: {wrong}"))),
+        None => Ok(exchange.of(id)),
+    }
 }
 
 impl Create {
@@ -229,14 +238,14 @@ impl Change {
             body.insert("parent".to_owned(), json!(parent));
         }
         self.terms.reason.put(&mut body);
-        let change = Exchange::patch(PATH, &body).of(&self.id);
+        let change = of(Exchange::patch(PATH, &body), &self.id)?;
         self.telling.ask(&self.options, self.terms.only_if(change))
     }
 }
 
 impl Delete {
     fn perform(&self) -> Outcome<Exit> {
-        let delete = Exchange::delete(PATH).of(&self.id);
+        let delete = of(Exchange::delete(PATH), &self.id)?;
         let delete = self.terms.reason.query(delete);
         // Asked twice, the second time it is not there any more.
         let delete = self.terms.only_if(delete.repeatable(false));

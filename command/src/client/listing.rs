@@ -384,6 +384,12 @@ pub fn printable(text: &str) -> String {
     text.chars().flat_map(visible).collect()
 }
 
+/// A text of several lines without what steers a terminal.
+pub fn printable_lines(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
 fn visible(letter: char) -> impl Iterator<Item = char> {
     let escaped = letter.is_control().then(|| letter.escape_default());
     let plain = escaped.is_none().then_some(letter);

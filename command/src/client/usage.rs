@@ -319,7 +319,7 @@ impl Summary {
             policy: policy.to_owned(),
             limit: used["limit"].as_str().unwrap_or_default().to_owned(),
             member: of(Per::Member, used["member"].as_str().map(str::to_owned)),
-            key: of(Per::Key, Some(key(used))),
+            key: self.per.contains(&Per::Key).then(|| KeyFields::of(used)),
             time: hour.get(..length).unwrap_or(hour).to_owned(),
         }
     }
@@ -331,16 +331,39 @@ struct Place {
     policy: String,
     limit: String,
     member: Option<String>,
-    key: Option<String>,
+    /// Its fields, as the server says them: two keys may look alike as they are shown.
+    key: Option<KeyFields>,
     /// A day, such as `2026-11-26`, or more or less of it.
     time: String,
 }
 
+/// A key's fields of a record.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct KeyFields {
+    text: Option<String>,
+    base64: Option<String>,
+}
+
+impl KeyFields {
+    fn of(used: &Value) -> Self {
+        let field = |name: &str| used[name].as_str().map(str::to_owned);
+        Self {
+            text: field("key"),
+            base64: field("key_base64"),
+        }
+    }
+
+    fn shown(&self) -> String {
+        key(&json!({ "key": self.text, "key_base64": self.base64 }))
+    }
+}
+
 impl Place {
     fn words(&self) -> String {
+        let key = self.key.as_ref().map(KeyFields::shown);
         let mut words = vec![self.policy.as_str(), &self.limit];
         words.extend(self.member.as_deref());
-        words.extend(self.key.as_deref());
+        words.extend(key.as_deref());
         if !self.time.is_empty() {
             words.push(&self.time);
         }
@@ -351,10 +374,14 @@ impl Place {
         let mut said = Map::new();
         said.insert("policy".to_owned(), json!(self.policy));
         said.insert("limit".to_owned(), json!(self.limit));
-        let beside = [("member", &self.member), ("key", &self.key)];
-        for (name, text) in beside {
-            if let Some(text) = text {
-                said.insert(name.to_owned(), json!(text));
+        if let Some(member) = &self.member {
+            said.insert("member".to_owned(), json!(member));
+        }
+        let key = self.key.as_ref().map(|key| (&key.text, &key.base64));
+        let (text, base64) = key.unwrap_or((&None, &None));
+        for (name, said_so) in [("key", text), ("key_base64", base64)] {
+            if let Some(said_so) = said_so {
+                said.insert(name.to_owned(), json!(said_so));
             }
         }
         if !self.time.is_empty() {
@@ -487,6 +514,25 @@ mod tests {
             key: None,
             time: time.to_owned(),
         }
+    }
+
+    #[test]
+    fn keys_that_look_alike_are_told_apart_and_are_themselves_in_json() {
+        let of_key = |record: Value| Place {
+            key: Some(KeyFields::of(&record)),
+            ..place("calls", "")
+        };
+        let [newline, escaped] = ["x\ny", "x\\ny"].map(|key| of_key(json!({ "key": key })));
+        assert_eq!(newline.words(), escaped.words());
+        let mut sums = Sums::default();
+        for place in [&newline, &escaped, &newline] {
+            sums.add(place.clone(), &json!(1));
+        }
+        assert_eq!(sums.0.len(), 2);
+        assert_eq!(newline.json(sums.0[&newline])["key"], json!("x\ny"));
+        let bytes = of_key(json!({ "key_base64": "/w==" }));
+        assert_eq!(bytes.json(Sum::default())["key_base64"], json!("/w=="));
+        assert_eq!(bytes.words(), "chat  calls  base64:/w==");
     }
 
     #[test]

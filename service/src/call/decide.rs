@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::meant::Meant;
 use super::{Call, GrantTerms, Question, Terms};
 use crate::access::Caller;
-use crate::active_policy::Charge;
+use crate::active_policy::{Acquired, Charge};
 use crate::answer::{Acquisition, Answer};
 use crate::bounds;
 use crate::error::{Kind, ServiceError};
@@ -17,6 +17,7 @@ use crate::many::check_many;
 use crate::service::Service;
 use crate::spans;
 use crate::undelivered::Undelivered;
+use crate::whose::Whose;
 use tidegate::internal::RequestInternals;
 use tidegate::{LeaseId, Request};
 use tidegate_policy::Scope;
@@ -259,34 +260,64 @@ impl Service {
         terms: Terms<'_>,
     ) -> Result<Answer, ServiceError> {
         let priority = spans::record_error(bounds::priority(terms.priority))?;
-        let meant = self.meant(caller, Scope::Decide, question).await?;
-        question.belongs_to_no_member()?;
-        let said = meant.said(question);
-        let in_units = said.in_units(&meant)?;
-        let mut request = said.request(&meant, &in_units)?;
-        request = request.priority(priority).passing_over(terms.passed_over);
-        request = request.within(Duration::from_millis(terms.wait_ms));
-        if terms.wait_for_refunds {
-            request = request.wait_for_refunds();
+        let mut left = Duration::from_millis(terms.wait_ms);
+        let mut waited = Duration::ZERO;
+        loop {
+            let meant = self.meant(caller, Scope::Decide, question).await?;
+            question.belongs_to_no_member()?;
+            let said = meant.said(question);
+            let in_units = said.in_units(&meant)?;
+            let mut request = said.request(&meant, &in_units)?;
+            request = request.priority(priority).passing_over(terms.passed_over);
+            request = request.within(left);
+            if terms.wait_for_refunds {
+                request = request.wait_for_refunds();
+            }
+            if terms.standings {
+                request = request.standings();
+            }
+            if let Some(ttl) = terms.ttl_ms {
+                request = request.ttl(Duration::from_millis(ttl));
+            }
+            if let Some(key) = terms.idempotency {
+                request = request.idempotency(key);
+            }
+            let (active, key) = (&meant.active, meant.key());
+            let begun = active.now();
+            let mut acquired = active.acquire(key, request).await?;
+            let mut lease = None;
+            if let Acquired::Granted(granted) = &mut acquired {
+                let watched = Undelivered::new(active, key, granted);
+                if !left.is_zero() && self.has_moved(question.whose, &meant).await? {
+                    finish(&meant, granted.id, Finish::Cancel, &Report::default()).await?;
+                    watched.deliver();
+                    let took = active.since(begun);
+                    (left, waited) = (left.saturating_sub(took), waited + took);
+                    continue;
+                }
+                granted.waited += waited;
+                match terms.idempotency {
+                    // Its retry finds it.
+                    Some(_) => watched.deliver(),
+                    None => lease = Some(watched),
+                }
+            }
+            return Ok(Answer::Acquired(Acquisition {
+                active: Arc::clone(active),
+                acquired,
+                lease: lease.map(Arc::new),
+                path: meant.path.clone(),
+            }));
         }
-        if terms.standings {
-            request = request.standings();
+    }
+
+    /// Whether an entity has another path than it had: a lease of the old one would not be found by its
+    /// id.
+    async fn has_moved(&self, whose: Whose<'_>, meant: &Meant<'_>) -> Result<bool, ServiceError> {
+        match whose {
+            Whose::Entity(_) => Ok(self.found(whose).await?.key != meant.key),
+            Whose::Key(_) => Ok(false),
         }
-        if let Some(ttl) = terms.ttl_ms {
-            request = request.ttl(Duration::from_millis(ttl));
-        }
-        if let Some(key) = terms.idempotency {
-            request = request.idempotency(key);
-        }
-        let (active, key) = (&meant.active, meant.key());
-        let acquired = active.acquire(key, request).await?;
-        let lease = Undelivered::of(active, key, &acquired, terms.idempotency.is_some());
-        Ok(Answer::Acquired(Acquisition {
-            active: Arc::clone(active),
-            acquired,
-            lease: lease.map(Arc::new),
-            path: meant.path.clone(),
-        }))
     }
 
     async fn grant(

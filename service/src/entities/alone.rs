@@ -20,10 +20,10 @@ pub(crate) fn of_own_level<'a>(
     let is_own = |limit: &Limit| limit.level_in(levels) == Ok(own);
     let limits = || active.policy().limit_lists().flatten();
     let is_other = |name: &str| limits().any(|limit| limit.name() == name && !is_own(limit));
-    let named = named.iter().copied();
-    let mut amounts: Amounts<'a> = named.filter(|(name, _)| !is_other(name)).collect();
-    // Who names nothing of its own level's rates is told so, as anybody is.
-    let says_nothing = amounts.is_empty() && cost.is_none();
+    let own_named = named.iter().copied();
+    let mut amounts: Amounts<'a> = own_named.filter(|(name, _)| !is_other(name)).collect();
+    // Who names nothing is told so, as anybody is.
+    let says_nothing = named.is_empty() && cost.is_none();
     let is_short = says_nothing && limits().any(|limit| is_own(limit) && !limit.is_counted());
     for limit in limits() {
         let name = limit.name();

@@ -345,12 +345,12 @@ where
     }
 }
 
-/// A condition that is not met is told before all else: it will not be by the next try.
 /// Whether an item's condition was not met.
 pub(crate) fn is_unmet(reason: &CancellationReason) -> bool {
     reason.code() == Some("ConditionalCheckFailed")
 }
 
+/// A condition that is not met is told before all else: it will not be by the next try.
 fn cancelled_write(reasons: Vec<CancellationReason>) -> Result<Transacted, Trouble> {
     if reasons.iter().any(is_unmet) {
         return Ok(Transacted::Unmet(reasons));

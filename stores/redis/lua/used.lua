@@ -23,9 +23,8 @@ local function record_row(row)
     numbers[last - #used.amounts + i] = 0
   end
   if not is_any then return end
-  -- Who lists may know an older plan: what it moves is kept for as long as anybody keeps it.
-  local kept = math.max(struct.unpack('<d', used.retention_and_names), keep or 0,
-    tonumber(redis.call('HGET', USAGE, '') or 0))
+  -- Who lists may know an older plan: what it moves is kept for as long as the row was to be.
+  local kept = math.max(struct.unpack('<d', used.retention_and_names), keep or 0)
   usage.record(USAGE, ORDER, used.retention_and_names, used.amounts, used.hour, now, is_callers, kept)
   -- A second longer, as every row: a batch goes on by an instant before its limits had recovered.
   local forget_at = used.forget_at + 1000000

@@ -608,3 +608,28 @@ fn what_is_used_of_a_row_that_had_counted_nothing_is_kept_as_all_usage() {
     assert!(left() > 47 * 3_600_000);
     assert_eq!(listed(&fixture, 9, |_| {})[0].amount, 4);
 }
+
+/// A listing had the records kept for as long as they were before, and its next one again.
+#[test]
+fn a_shorter_retention_holds_though_usage_is_listed_every_hour() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let keeping = |hours| {
+        let rule = (rate(1_000, 1_000_000), false);
+        counting_by_rule(&server, Clock::Caller, (1, hours), rule)
+    };
+    let (long, short) = (keeping(400 * 24), keeping(1));
+    assert!(long.admits(b"key 7", &[5]));
+    assert_eq!(listed(&long, 9, |_| {})[0].amount, 5);
+    let mut connection = connect(&server);
+    // As once it has drained, by the server's clock.
+    assert_eq!(ask::<i64>(&mut connection, &["DEL", ROW]), 1);
+    for _ in 0..40 {
+        short.set_now(short.now() + Span::from_micros(3_600 * SECOND));
+        assert!(short.admits(b"key 7", &[1]));
+        assert!(!listed(&short, 9, |_| {}).is_empty());
+    }
+    let records: i64 = ask(&mut connection, &["HLEN", RECORDS]);
+    assert!(records < 12, "{records}");
+}

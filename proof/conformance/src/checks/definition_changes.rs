@@ -162,9 +162,12 @@ pub(super) fn a_definition_and_its_ancestors_are_read_as_of_one_instant(
     define(b"k", &below(b"a"));
     define(b"a", &below(b"x"));
     define(b"x", b"v");
-    let ends = AtomicBool::new(false);
+    let (begins, ends) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
+            while !begins.load(Ordering::SeqCst) {
+                thread::park_timeout(Duration::from_millis(1));
+            }
             for (old, new) in [(b"x", b"y"), (b"y", b"x")].into_iter().cycle().take(MOVES) {
                 define(new, b"v");
                 define(b"a", &below(new));
@@ -172,10 +175,15 @@ pub(super) fn a_definition_and_its_ancestors_are_read_as_of_one_instant(
             }
             ends.store(true, Ordering::SeqCst);
         });
-        while !ends.load(Ordering::SeqCst) {
+        loop {
+            let is_last = ends.load(Ordering::SeqCst);
+            begins.store(true, Ordering::SeqCst);
             let found = lineage::read(&*store, &owner, b"k");
             let keys: Vec<_> = found.iter().map(|one| one.key.escape_ascii()).collect();
             assert_eq!(found.len(), 3, "{keys:?}");
+            if is_last {
+                break;
+            }
         }
     });
     Ok(())
