@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use faulty::Faulty;
 use support::{file, now};
-use tidegate::{ManualClock, Store};
+use tidegate::{Limit, ManualClock, Store};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
     Acquired, Answer, AuditListing, AuditValue, Call, Caller, Entity, EntityChange, EntityError,
     EntityListing, EntityTerms, Kind, NewEntity, Number, OfLease, OnlyIf, OverrideOf,
-    OverrideTerms, Question, Report, Service, ServiceError, Terms, Uses, Whose,
+    OverrideTarget, OverrideTerms, Question, Report, Service, ServiceError, Terms, Uses, Whose,
 };
 use trips::Trips;
 
@@ -798,6 +798,46 @@ fn a_request_may_name_limits_of_ancestors_that_are_not_charged() {
     house.acquire_at("alice", &[("org_tpm", 5)]);
     let left = (house.left("acme", "org_tpm"), house.left("alice", "rpm"));
     assert_eq!(left, (1_000, 3));
+}
+
+/// They were asked and charged, and the entity's own was not.
+#[test]
+fn limits_that_only_an_ancestor_has_are_not_charged_with_charging_parents_off() {
+    let house = House::new();
+    house.acme();
+    let add = |key: &str, limits: &[Limit]| {
+        let target = OverrideTarget::everything().of_policy("chat").of_key(key);
+        let set = house.service.set_override(&house.caller, &target, limits);
+        set.wait().unwrap();
+    };
+    let hour = Duration::from_secs(3_600);
+    let rate = |name, units| Limit::rate(name, units, hour).added();
+    let calls = Limit::calls("org_gpu", 2, hour).added();
+    add("acme", &[calls, rate("org_size", 50)]);
+    add("/acme//alice", &[rate("size", 100)]);
+    let charge = |charge_parents| {
+        let change = EntityChange {
+            charge_parents: Some(charge_parents),
+            ..EntityChange::default()
+        };
+        house.change("alice", change).unwrap();
+    };
+    charge(false);
+    for _ in 0..3 {
+        assert_eq!(house.check("alice", 10), None);
+    }
+    house.acquire_at("alice", &[("tpm", 1), ("org_size", 60)]);
+    let left = [("acme", "org_gpu"), ("acme", "org_size"), ("alice", "size")];
+    let left = left.map(|(id, limit)| house.left(id, limit));
+    assert_eq!(left, [2, 50, 70]);
+    house.time.advance(hour);
+    charge(true);
+    for _ in 0..2 {
+        assert_eq!(house.check("alice", 10), None);
+    }
+    let refused = house.check("alice", 10);
+    assert_eq!(refused, Some(("org_gpu".into(), "acme".into())));
+    assert_eq!(house.left("acme", "org_size"), 30);
 }
 
 /// It was granted on the path from before, and nobody could end it by the entity's id.

@@ -13,6 +13,7 @@ use crate::answer::Decided;
 use crate::entities::{EntityPath, of_own_level};
 use crate::error::ServiceError;
 use crate::field::Field;
+use crate::overrides::AddedLimit;
 use crate::service::Service;
 use crate::spans;
 use crate::whose::Whose;
@@ -29,6 +30,8 @@ pub(super) struct Meant<'a> {
     pub(super) key: Cow<'a, [u8]>,
     /// Of an entity: it and its ancestors.
     pub(super) path: Option<Arc<EntityPath>>,
+    /// Where ancestors are not charged, the limits that it and they have beside the policy's.
+    added: Vec<AddedLimit>,
 }
 
 /// How much is asked of the limits.
@@ -90,7 +93,8 @@ impl Meant<'_> {
         match &self.path {
             Some(path) if !path.charges_parents() => {
                 let asked = (cost, amounts);
-                let amounts = of_own_level(&self.active, path, asked, is_taken_now);
+                let whose = (&**path, &*self.added);
+                let amounts = of_own_level(&self.active, whose, asked, is_taken_now);
                 Said {
                     cost: None,
                     member,
@@ -168,10 +172,13 @@ impl Service {
         if let Some(path) = &found.path {
             spans::record_error(path.check_reach(&active).map_err(ServiceError::from))?;
         }
+        let alone = found.path.as_ref().filter(|path| !path.charges_parents());
+        let added = alone.map(|_| self.added_limits(&active, &found.key));
         Ok(Meant {
             active,
             key: found.key,
             path: found.path,
+            added: added.unwrap_or_default(),
         })
     }
 }

@@ -114,23 +114,49 @@ impl Service {
             Some((limit.name().to_owned(), level))
         });
         let mut found: Vec<_> = found.collect();
-        found.extend(added(&stored, active, &path));
+        let added = added(&stored, active, &path).into_iter();
+        found.extend(added.map(|added| (added.name, Level::KeyAndPolicy)));
         found
+    }
+
+    /// The limits that the key, or an ancestor, has beside those of the policy.
+    pub(crate) fn added_limits(&self, active: &ActivePolicy, key: &[u8]) -> Vec<AddedLimit> {
+        let stored = self.seen();
+        if stored.is_empty() {
+            return Vec::new();
+        }
+        let path = KeyPath::stored(key, active.policy().levels.len().max(1));
+        path.map_or_else(|_| Vec::new(), |path| added(&stored, active, &path))
     }
 }
 
+/// A limit that a key, or an ancestor, has beside those of its policy.
+#[derive(Debug)]
+pub(crate) struct AddedLimit {
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether it is the key's, and no ancestor's.
+    pub(crate) is_own: bool,
+    /// Whether it counts requests, and takes no amount.
+    pub(crate) is_counted: bool,
+}
+
 /// The limits that the key, or an ancestor, has beside those of the policy.
-fn added(stored: &Stored, active: &ActivePolicy, path: &KeyPath<'_>) -> Vec<(String, Level)> {
+fn added(stored: &Stored, active: &ActivePolicy, path: &KeyPath<'_>) -> Vec<AddedLimit> {
     let policy = active.policy();
-    let is_own = |limit: &Limit| policy.limits.iter().any(|own| own.name() == limit.name());
+    let is_known = |limit: &Limit| policy.limits.iter().any(|own| own.name() == limit.name());
     let of_row = |level| {
         let row = path.row(level);
         let target = OverrideTarget::everything().of_policy(&*policy.name);
         let kept = stored.at(&target.of_key(&*row))?;
         let added = kept.value.limits.iter().filter(|own| own.is_added());
-        let added = added.filter(|own| !is_own(own) && active.set().has_effect(&row, own));
-        let named = added.map(|own| (own.name().to_owned(), Level::KeyAndPolicy));
-        Some(named.collect::<Vec<_>>())
+        let added = added.filter(|own| !is_known(own) && active.set().has_effect(&row, own));
+        let added = added.map(|own| AddedLimit {
+            name: own.name().to_owned(),
+            is_own: level + 1 == path.depth(),
+            is_counted: own.is_counted(),
+        });
+        Some(added.collect::<Vec<_>>())
     };
     (0..path.depth()).filter_map(of_row).flatten().collect()
 }

@@ -28,6 +28,7 @@ mod verbs;
 mod write;
 
 pub(super) use followed::{go_over, tell_of, tell_of_end, tell_of_loss};
+pub(crate) use given::AddedLimit;
 pub use pending::Pending;
 pub use record::{OverrideValue, Record};
 pub(super) use resolve::{all_given, given, limits};
