@@ -830,6 +830,18 @@ fn limits_that_only_an_ancestor_has_are_not_charged_with_charging_parents_off() 
     let left = [("acme", "org_gpu"), ("acme", "org_size"), ("alice", "size")];
     let left = left.map(|(id, limit)| house.left(id, limit));
     assert_eq!(left, [2, 50, 70]);
+    // Also where nothing is said, as counts need no amount.
+    add("/acme//bob", &[rate("size", 100)]);
+    house.create("bob", Some("search")).unwrap();
+    let alone = EntityChange {
+        charge_parents: Some(false),
+        ..EntityChange::default()
+    };
+    house.change("bob", alone).unwrap();
+    let held = house.acquire("bob").unwrap();
+    house.acquire("alice").unwrap();
+    house.settle("jobs", "bob", held);
+    assert_eq!(house.left("acme", "org_gpu"), 2);
     house.time.advance(hour);
     charge(true);
     for _ in 0..2 {
@@ -876,6 +888,54 @@ fn a_request_that_waits_while_its_entity_moves_is_granted_where_that_stands() {
     assert!(house.acquire("carol").is_none(), "it holds the slot");
     house.settle("jobs", "alice", lease);
     assert!(house.acquire("carol").is_some());
+}
+
+/// It was named to be left out, and then an error, though the request had not named it.
+#[test]
+fn a_request_waits_on_when_a_limit_of_an_ancestor_goes_that_it_does_not_take() {
+    let house = House::new();
+    house.acme();
+    let target = OverrideTarget::everything()
+        .of_policy("jobs")
+        .of_key("acme");
+    let gpu = Limit::calls("org_gpu", 5, Duration::from_secs(60)).added();
+    let set = house.service.set_override(&house.caller, &target, &[gpu]);
+    set.wait().unwrap();
+    let alone = EntityChange {
+        charge_parents: Some(false),
+        ..EntityChange::default()
+    };
+    house.change("alice", alone).unwrap();
+    let held = house.acquire("alice").unwrap();
+    house.acquire("alice").unwrap();
+    let question = Question {
+        whose: Whose::Entity("alice"),
+        ..of("jobs")
+    };
+    let terms = Terms {
+        wait_ms: 60_000,
+        wait_for_refunds: true,
+        ..Terms::default()
+    };
+    let call = house
+        .service
+        .call(&house.caller, Call::Acquire(question, terms));
+    let mut waiting = pin!(call);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let of_acme = OverrideOf {
+        policy: Some("jobs"),
+        key: Some(b"acme"),
+        entity: None,
+    };
+    let remove = Call::RemoveOverride(of_acme, OverrideTerms::default());
+    house.call(remove).unwrap();
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    house.settle("jobs", "alice", held);
+    let Poll::Ready(acquired) = waiting.as_mut().poll(&mut context) else {
+        panic!("it has its turn");
+    };
+    assert!(granted(&acquired.unwrap()).is_some());
 }
 
 /// With an idempotency key the lease was left for a retry, which finds no entity any more.

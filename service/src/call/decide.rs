@@ -261,7 +261,7 @@ impl Service {
     ) -> Result<Answer, ServiceError> {
         let priority = spans::record_error(bounds::priority(terms.priority))?;
         let mut left = Duration::from_millis(terms.wait_ms);
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut is_again) = (Duration::ZERO, false);
         loop {
             let meant = self.meant(caller, Scope::Decide, question).await?;
             question.belongs_to_no_member()?;
@@ -284,23 +284,42 @@ impl Service {
             }
             let (active, key) = (&meant.active, meant.key());
             let begun = active.now();
-            let mut acquired = active.acquire(key, request).await?;
-            let mut lease = None;
-            if let Acquired::Granted(granted) = &mut acquired {
-                let watched = Undelivered::new(active, key, granted);
-                if !left.is_zero() && self.has_moved(question.whose, &meant).await? {
-                    finish(&meant, granted.id, Finish::Cancel, &Report::default()).await?;
-                    watched.deliver();
-                    let took = active.since(begun);
-                    (left, waited) = (left.saturating_sub(took), waited + took);
+            let told = active.acquire(key, request).await;
+            let waits_on = !left.is_zero();
+            let took = active.since(begun);
+            (left, waited) = (left.saturating_sub(took), waited + took);
+            let mut acquired = match told {
+                // It was named here, to be left out, and is gone since.
+                Err(error) if !is_again && meant.names_added(&error) => {
+                    is_again = true;
                     continue;
                 }
-                granted.waited += waited;
-                match terms.idempotency {
-                    // Its retry finds it.
-                    Some(_) => watched.deliver(),
-                    None => lease = Some(watched),
+                told => told?,
+            };
+            let mut lease = None;
+            if let Acquired::Granted(granted) = &mut acquired {
+                // What has an idempotency key is found by its retry.
+                let is_named = terms.idempotency.is_some();
+                lease = (!is_named).then(|| Undelivered::new(active, key, granted));
+                let is_new = waits_on && !granted.repeated;
+                let moved = match is_new {
+                    true => self.has_moved(question.whose, &meant).await,
+                    false => Ok(false),
+                };
+                if is_named
+                    && moved
+                        .as_ref()
+                        .is_err_and(|error| error.kind() == Kind::NotFound)
+                {
+                    // There is no entity any more by which to find it.
+                    active.cancel_unseen(key, granted.id);
                 }
+                if moved? {
+                    finish(&meant, granted.id, Finish::Cancel, &Report::default()).await?;
+                    lease.iter().for_each(Undelivered::deliver);
+                    continue;
+                }
+                granted.waited = waited;
             }
             return Ok(Answer::Acquired(Acquisition {
                 active: Arc::clone(active),

@@ -56,6 +56,16 @@ impl Meant<'_> {
         }
     }
 
+    /// Whether an error is that there is no limit of a name that was said to leave that limit out.
+    pub(super) fn names_added(&self, error: &ServiceError) -> bool {
+        match error {
+            ServiceError::Limits(Error::Request(RequestError::UnknownLimit { name, .. })) => {
+                self.added.iter().any(|added| added.name == *name)
+            }
+            _ => false,
+        }
+    }
+
     #[inline]
     pub(super) fn key(&self) -> Key<'_> {
         Key::from(&*self.key)

@@ -23,6 +23,9 @@ pub(crate) fn of_own_level<'a>(
         let is_own = limit.level_in(levels) == Ok(own);
         (limit.name(), is_own, limit.is_counted())
     });
+    let mut limits: SmallVec<[(&str, bool, bool); 8]> = of_policy.collect();
+    let mut own_limits = limits.iter().filter(|&&(_, is_own, _)| is_own);
+    let wants_amount = own_limits.any(|&(_, _, is_counted)| !is_counted);
     let added = added.iter();
     // A cost in the policy's units is not charged to an added rate, here as elsewhere.
     let takes_no_cost = active.has_units();
@@ -30,16 +33,13 @@ pub(crate) fn of_own_level<'a>(
         let takes_none = limit.is_counted || takes_no_cost;
         (&*limit.name, limit.is_own, takes_none)
     });
-    let limits: SmallVec<[(&str, bool, bool); 8]> = of_policy.chain(added).collect();
+    limits.extend(added);
     let is_other = |name: &str| limits.iter().any(|&(of, is_own, _)| of == name && !is_own);
     let own_named = named.iter().copied();
     let mut amounts: Amounts<'a> = own_named.filter(|(name, _)| !is_other(name)).collect();
-    // Who names nothing is told so, as anybody is.
+    // Who names nothing is told so, as anybody is, if the policy wants an amount.
     let says_nothing = named.is_empty() && cost.is_none();
-    let is_short = says_nothing
-        && limits
-            .iter()
-            .any(|&(_, is_own, is_counted)| is_own && !is_counted);
+    let is_short = says_nothing && wants_amount;
     for &(name, is_own, is_counted) in &limits {
         let amount = match cost {
             Some(cost) if is_own && !is_counted => cost,
