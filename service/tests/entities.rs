@@ -7,7 +7,7 @@ mod support;
 mod trips;
 
 use std::collections::BTreeMap;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -223,6 +223,22 @@ impl House {
         granted(&acquired.unwrap())
     }
 
+    /// A request for a lease of the policy `jobs` that waits.
+    fn waits<'h>(&'h self, id: &'h str, idempotency: Option<&'h [u8]>) -> Waiting<'h> {
+        let question = Question {
+            whose: Whose::Entity(id),
+            ..of("jobs")
+        };
+        let terms = Terms {
+            wait_ms: 60_000,
+            wait_for_refunds: true,
+            idempotency,
+            ..Terms::default()
+        };
+        let acquire = Call::Acquire(question, terms);
+        Box::pin(self.service.call(&self.caller, acquire))
+    }
+
     fn events(&self, entity: Option<&str>) -> Vec<tidegate_service::AuditEvent> {
         let listing = AuditListing {
             entity,
@@ -232,6 +248,17 @@ impl House {
             panic!("it is a page");
         };
         page.items
+    }
+}
+
+type Waiting<'h> = Pin<Box<dyn Future<Output = Result<Answer, ServiceError>> + 'h>>;
+
+/// What it is told, if anything by now.
+fn told(waiting: &mut Waiting<'_>) -> Option<Result<Answer, ServiceError>> {
+    let mut context = Context::from_waker(Waker::noop());
+    match waiting.as_mut().poll(&mut context) {
+        Poll::Ready(told) => Some(told),
+        Poll::Pending => None,
     }
 }
 
@@ -864,26 +891,11 @@ fn a_request_that_waits_while_its_entity_moves_is_granted_where_that_stands() {
     let held = house.acquire("bob").unwrap();
     house.acquire("bob").unwrap();
     house.acquire("carol").unwrap();
-    let question = Question {
-        whose: Whose::Entity("alice"),
-        ..of("jobs")
-    };
-    let terms = Terms {
-        wait_ms: 60_000,
-        wait_for_refunds: true,
-        ..Terms::default()
-    };
-    let call = house
-        .service
-        .call(&house.caller, Call::Acquire(question, terms));
-    let mut waiting = pin!(call);
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let mut waiting = house.waits("alice", None);
+    assert!(told(&mut waiting).is_none());
     house.shift("alice", "ads").unwrap();
     house.settle("jobs", "bob", held);
-    let Poll::Ready(acquired) = waiting.as_mut().poll(&mut context) else {
-        panic!("it has its turn");
-    };
+    let acquired = told(&mut waiting).expect("it has its turn");
     let lease = granted(&acquired.unwrap()).expect("it is granted");
     assert!(house.acquire("carol").is_none(), "it holds the slot");
     house.settle("jobs", "alice", lease);
@@ -908,21 +920,8 @@ fn a_request_waits_on_when_a_limit_of_an_ancestor_goes_that_it_does_not_take() {
     house.change("alice", alone).unwrap();
     let held = house.acquire("alice").unwrap();
     house.acquire("alice").unwrap();
-    let question = Question {
-        whose: Whose::Entity("alice"),
-        ..of("jobs")
-    };
-    let terms = Terms {
-        wait_ms: 60_000,
-        wait_for_refunds: true,
-        ..Terms::default()
-    };
-    let call = house
-        .service
-        .call(&house.caller, Call::Acquire(question, terms));
-    let mut waiting = pin!(call);
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let mut waiting = house.waits("alice", None);
+    assert!(told(&mut waiting).is_none());
     let of_acme = OverrideOf {
         policy: Some("jobs"),
         key: Some(b"acme"),
@@ -930,11 +929,9 @@ fn a_request_waits_on_when_a_limit_of_an_ancestor_goes_that_it_does_not_take() {
     };
     let remove = Call::RemoveOverride(of_acme, OverrideTerms::default());
     house.call(remove).unwrap();
-    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    assert!(told(&mut waiting).is_none());
     house.settle("jobs", "alice", held);
-    let Poll::Ready(acquired) = waiting.as_mut().poll(&mut context) else {
-        panic!("it has its turn");
-    };
+    let acquired = told(&mut waiting).expect("it has its turn");
     assert!(granted(&acquired.unwrap()).is_some());
 }
 
@@ -949,27 +946,11 @@ fn a_request_that_waits_while_its_entity_is_deleted_leaves_no_lease() {
     let held = house.acquire("bob").unwrap();
     house.acquire("bob").unwrap();
     house.acquire("carol").unwrap();
-    let question = Question {
-        whose: Whose::Entity("alice"),
-        ..of("jobs")
-    };
-    let terms = Terms {
-        wait_ms: 60_000,
-        wait_for_refunds: true,
-        idempotency: Some(b"once"),
-        ..Terms::default()
-    };
-    let call = house
-        .service
-        .call(&house.caller, Call::Acquire(question, terms));
-    let mut waiting = pin!(call);
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let mut waiting = house.waits("alice", Some(b"once"));
+    assert!(told(&mut waiting).is_none());
     house.delete("alice").unwrap();
     house.settle("jobs", "bob", held);
-    let Poll::Ready(told) = waiting.as_mut().poll(&mut context) else {
-        panic!("it is told");
-    };
+    let told = told(&mut waiting).expect("it is told");
     assert_eq!(told.unwrap_err().kind(), Kind::NotFound);
     assert!(house.acquire("carol").is_some(), "the slot is free");
 }
