@@ -401,7 +401,7 @@ mod tests {
         );
         assert_eq!(
             json,
-            r#"{"policy":"llm","key":"account/caller","amounts":{"tokens":1,"usd":0.01}}"#
+            r#"{"policy":"llm","key":"account/caller","amounts":{"tokens":1,"usd":"0.01"}}"#
         );
         assert_eq!(resp, "llm account/caller AMOUNT tokens 1 AMOUNT usd 0.01");
         let (json, resp) = example("[policy.chat.limits]\nrpm = { calls = 5, per = '1m' }");
