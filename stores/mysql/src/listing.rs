@@ -178,7 +178,10 @@ impl Inner {
         let beginning = match (wanted.select, &only) {
             (_, Some(root)) => root.clone(),
             (Select::Key(_), None) => return Ok(Page::empty()),
-            (select, None) => names::beginning(select.beginning()).to_vec(),
+            (select, None) => {
+                let (root, _) = root_of_beginning(select.beginning(), levels);
+                names::beginning(root).to_vec()
+            }
         };
         let spot = match wanted.after {
             Some(after) => Some(Spot::read(&self.place_after(after)?)?),

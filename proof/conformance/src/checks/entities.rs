@@ -261,6 +261,8 @@ pub(super) fn entities_are_listed_by_the_names_of_their_rows(
     let hers = "/acme/sales/alice /acme/search/alice";
     assert_eq!(held(Select::Key(ALICE))?, hers);
     assert_eq!(held(Select::Prefix(b"/acme/"))?, hers);
+    let all = "/acme/sales/alice /acme/search/alice /acmes/search/alice";
+    assert_eq!(held(Select::Prefix(b"/ac"))?, all);
     assert_eq!(held(Select::Prefix(b"/acme/se"))?, "/acme/search/alice");
     assert_eq!(held(Select::Prefix(b"acme/"))?, "acme/search/alice");
     Ok(())
