@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::Clock;
 use tidegate::lock::LeasedSemaphore;
-use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::redis_server::{DURABLE, RedisServer};
 use tidegate_conformance::{Beyond, Paused};
 
 fn job(store: &Beyond, more: &[&str], script: &str) -> Command {
@@ -204,7 +204,7 @@ fn hangs(store: &Beyond) {
 /// once, and the slot stayed taken until its ttl.
 #[test]
 fn a_slot_comes_back_though_the_redis_restarts_while_the_command_runs() {
-    let Some(mut redis) = RedisServer::start_with(&["--appendonly", "yes"]) else {
+    let Some(mut redis) = RedisServer::start_with(&DURABLE) else {
         return;
     };
     let said = |redis: &mut RedisServer, again: bool| {

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::redis_server::{DURABLE, RedisServer};
 use tidegate_fleet::program;
 use tidegate_race::gateway::Gateways;
 use tidegate_race::litellm::Proxies;
 use tidegate_race::provider::Provider;
 use tidegate_race::round::{ROUNDS, Round};
 use tidegate_race::rounds::{self, Opened, Whose};
-use tidegate_race::store::{KEPT, Store};
+use tidegate_race::store::Store;
 use tidegate_race::table;
 
 /// Spend a budget of 10 dollars through four gateways on one store, with kills
@@ -74,7 +74,7 @@ fn ours(program: &Path, store: &str, provider: &Provider) -> Opened {
 }
 
 fn litellm(program: &Path, provider: &Provider, strict: bool) -> Opened {
-    let Some(store) = RedisServer::start_with(&KEPT) else {
+    let Some(store) = RedisServer::start_with(&DURABLE) else {
         return Ok(None);
     };
     let proxies = Proxies::open(program, store, provider.at, strict)?;

@@ -1,10 +1,7 @@
 //! What gateways share, and what survives that it is killed.
 
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_conformance::redis_server::RedisServer;
-
-/// What has a Redis keep everything that it has answered.
-pub const KEPT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+use tidegate_conformance::redis_server::{DURABLE, RedisServer};
 
 /// A store that can be killed and started again.
 #[derive(Debug)]
@@ -24,7 +21,7 @@ impl Store {
     /// If there is no such store.
     pub fn open(name: &str) -> Result<Option<Self>, String> {
         match name {
-            "redis" => Ok(RedisServer::start_with(&KEPT).map(Self::Redis)),
+            "redis" => Ok(RedisServer::start_with(&DURABLE).map(Self::Redis)),
             "postgres" => Ok(PostgresServer::start().map(Self::Postgres)),
             other => Err(format!("there is no `{other}`; write redis or postgres")),
         }

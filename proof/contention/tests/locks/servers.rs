@@ -10,11 +10,8 @@ use tidegate::lock::LeasedSemaphore;
 use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::redis_server::{DURABLE, RedisServer};
 use tidegate_conformance::with_options;
-
-/// With its usual `everysec` a Redis may answer up to two seconds before it writes.
-const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /// One that remembers what it has answered, even if it is killed.
 pub enum Server {
