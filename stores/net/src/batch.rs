@@ -30,13 +30,13 @@ pub(crate) fn batch<C: Commands>(
     let start = |places: Vec<usize>| {
         let of_root: Vec<_> = places.iter().map(|&at| items[at]).collect();
         let work = of_root_alone(table, &command.about(Op::Batch(&of_root)), deadline);
-        tasks.as_ref().map(|tasks| (places, tasks.spawn(work)))
+        (places, tasks.spawn(work))
     };
     let started: Vec<_> = roots.into_values().map(start).collect();
     let count = items.len();
     StoreFuture::new(async move {
         let mut answers: Vec<Answer> = (0..count).map(|_| Err(closed())).collect();
-        for (places, task) in started.into_iter().flatten() {
+        for (places, task) in started {
             for (at, answer) in places.into_iter().zip(task.await.unwrap_or_default()) {
                 answers[at] = answer;
             }

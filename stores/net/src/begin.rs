@@ -17,7 +17,7 @@ pub fn begin<C: Commands>(table: &Arc<C>, command: &Command<'_>) -> StoreFuture 
         Op::One(path, verb) => match Waiting::of(command) {
             Some(waiting) => {
                 let line = table.line(&waiting);
-                stay(driver.tasks(), waiting, line)
+                stay(&driver.tasks(), waiting, line)
             }
             None => table.send(&command.one(path, verb)),
         },

@@ -273,11 +273,7 @@ pub fn follow<S: Source>(
     owner: &str,
     follower: Weak<dyn Follower>,
 ) {
-    let begin = || {
-        if let Some(handle) = driver.handle() {
-            handle.spawn(keep_up(Arc::downgrade(source)));
-        }
-    };
+    let begin = || drop(driver.handle().spawn(keep_up(Arc::downgrade(source))));
     source.following().add(owner, follower, begin);
 }
 

@@ -95,8 +95,8 @@ pub fn send_in_group<S: DecidesGroups>(
         Entered::Full(new) => drop(new.tell.send((Err(too_many()), true))),
         Entered::First(under_way, first) => {
             let work = decide_all(Arc::clone(store), driver.deadline(), under_way, first);
-            // Without tasks it is dropped, and says that the store is closed.
-            drop(driver.tasks().map(|tasks| tasks.spawn(work)));
+            // Once the store is closed it is dropped, and says so.
+            drop(driver.tasks().spawn(work));
         }
     }
     StoreFuture::new(async move {

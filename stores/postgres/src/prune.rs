@@ -45,11 +45,8 @@ pub(crate) struct Walk {
 
 /// Walks every now and then, for as long as the store's thread runs.
 pub(crate) fn start(shared: &Shared, every: Duration) {
-    let Some(handle) = shared.driver.handle() else {
-        return;
-    };
     let mut walk = Walk::new(shared);
-    handle.spawn(async move {
+    shared.driver.handle().spawn(async move {
         loop {
             tokio::time::sleep(every).await;
             // What fails now is tried the next time, from there.

@@ -68,16 +68,14 @@ impl Inner {
     /// Beside whatever is asked: nobody waits for it.
     fn look_after(self: &Arc<Self>, known: &Arc<Known>) {
         let (inner, known) = (Arc::clone(self), Arc::clone(known));
-        if let Some(tasks) = self.shared.link.driver().tasks() {
-            tasks.spawn(async move {
-                let Shared { link, scripts, .. } = &*inner.shared;
-                let own = &known.registered;
-                if inner.registry.look_after(link, scripts, own).await {
-                    // What is beside the plans may be lost with them.
-                    inner.entered.forget();
-                }
-            });
-        }
+        self.shared.link.driver().tasks().spawn(async move {
+            let Shared { link, scripts, .. } = &*inner.shared;
+            let own = &known.registered;
+            if inner.registry.look_after(link, scripts, own).await {
+                // What is beside the plans may be lost with them.
+                inner.entered.forget();
+            }
+        });
     }
 
     /// What it comes to.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tidegate_net::{Driver, within};
 use tidegate_store::StoreError;
-use tokio::runtime::Handle;
 
 use crate::address::Address;
 use crate::connection::Connection;
@@ -31,8 +30,7 @@ impl Link {
         let no_thread = |error| RedisError::Server(format!("no thread for the store: {error}"));
         let driver = Driver::new("tidegate-redis", deadline).map_err(no_thread)?;
         let connection = {
-            let handle = driver.handle();
-            let _entered = handle.as_ref().map(Handle::enter);
+            let _entered = driver.handle().enter();
             Connection::new(Address::parse(address, deadline)?, deadline)
         };
         let connection = connection.map_err(|error| RedisError::Address(reason(&error)))?;
@@ -53,10 +51,10 @@ impl Link {
     pub(crate) fn drive<T: Send + Unpin + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Option<Driven<T>> {
+    ) -> Driven<T> {
         let timed = within(self.deadline(), work);
         // The timer is made when it is polled, within the runtime.
-        Some(Driven::start(timed, self.driver.tasks()?))
+        Driven::start(timed, self.driver.tasks())
     }
 
     /// How long a command may take.

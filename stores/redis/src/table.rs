@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
-use tidegate_net::{Changes, Commands, Driver, Finish, begin, closed};
+use tidegate_net::{Changes, Commands, Driver, Finish, begin};
 use tidegate_store::{
     Answer, Command, Execution, HeldLease, Hours, KeyCommand, Out, OwnedCommand, OwnedKey,
     OwnedListing, Page, StoreError, StoreFuture, Table, Usage,
@@ -64,10 +64,7 @@ impl Commands for Inner {
         if !keeps_nobody {
             return link.driver().later(work);
         }
-        match link.drive(work) {
-            Some(driven) => StoreFuture::new(driven),
-            None => StoreFuture::new(std::future::ready(Err(closed()))),
-        }
+        StoreFuture::new(link.drive(work))
     }
 
     async fn decide(

@@ -20,16 +20,15 @@ pub(crate) fn begin(inner: &Arc<Inner>, command: &Command<'_>, items: &[Item<'_>
         give_back(&inner, &batch, Some(&reply));
     });
     let inner = Arc::clone(inner);
-    if let Some(tasks) = inner.link.driver().tasks() {
-        tasks.spawn(async move {
-            let answer = within(inner.link.deadline(), inner.answer(prepared)).await;
-            if matches!(&answer, Err(StoreError::Unavailable(_))) {
-                // It may have been granted, and nobody is told.
-                give_back(&inner, &owned, None);
-            }
-            drop(responder.answer(to_each(answer, &owned)));
-        });
-    }
+    let tasks = inner.link.driver().tasks();
+    tasks.spawn(async move {
+        let answer = within(inner.link.deadline(), inner.answer(prepared)).await;
+        if matches!(&answer, Err(StoreError::Unavailable(_))) {
+            // It may have been granted, and nobody is told.
+            give_back(&inner, &owned, None);
+        }
+        drop(responder.answer(to_each(answer, &owned)));
+    });
     answer
 }
 
@@ -46,9 +45,7 @@ fn to_each(answer: Answer, batch: &OwnedCommand) -> Answer {
 /// Gives back the leases that `reply` tells of, or, where there is none, all that may have been
 /// granted; but for those that are asked for again by an idempotency key.
 fn give_back(inner: &Arc<Inner>, batch: &OwnedCommand, reply: Option<&Reply>) {
-    let Some(tasks) = inner.link.driver().tasks() else {
-        return;
-    };
+    let tasks = inner.link.driver().tasks();
     for prepared in cancels(inner, batch, reply) {
         let inner = Arc::clone(inner);
         // What fails is given back at its expiry.

@@ -61,23 +61,18 @@ impl Link {
         let driver = Driver::new("tidegate-remote", options.deadline).map_err(no_thread)?;
         let endpoint = endpoint(address, options)?;
         // Connections are made on the store's thread, when they are used.
-        let channel = || {
-            let tasks = driver.tasks()?;
-            let _there = tasks.enter();
-            Some(endpoint.connect_lazy())
-        };
         let client = || {
-            let channel = channel().ok_or_else(|| RemoteError::Server("it is closed".into()))?;
-            let client = StoreClient::new(channel);
-            Ok::<_, RemoteError>(client.max_decoding_message_size(LARGEST_ANSWER))
+            let _there = driver.handle().enter();
+            let client = StoreClient::new(endpoint.connect_lazy());
+            client.max_decoding_message_size(LARGEST_ANSWER)
         };
         let token = address.token.as_ref().or(options.token.as_ref());
         let token = token.map(|token| format!("Bearer {token}").parse());
         let token = token.transpose();
         let token = token.map_err(|_| RemoteError::Address("the token is none".to_owned()))?;
         Ok(Self {
-            calls: client()?,
-            waiting: (0..WAITING).map(|_| client()).collect::<Result<_, _>>()?,
+            calls: client(),
+            waiting: (0..WAITING).map(|_| client()).collect(),
             places: Semaphore::new(WAITING * WAITING_ON_EACH),
             turn: AtomicUsize::new(0),
             token,

@@ -90,7 +90,7 @@ impl ShmTable {
         {
             return Ok(out.ready(Ok(told.reply)));
         }
-        Ok(stay(waiters.driver().tasks(), waiting, line).into())
+        Ok(stay(&waiters.driver().tasks(), waiting, line).into())
     }
 
     /// A command on a root that is at hand, answered at once.

@@ -235,10 +235,8 @@ impl Waiters {
     }
 
     fn begin_watch(self: &Arc<Self>, process: Process) {
-        let (Some(handle), waiters) = (self.driver.handle(), Arc::downgrade(self)) else {
-            return;
-        };
-        handle.spawn(async move {
+        let waiters = Arc::downgrade(self);
+        self.driver.handle().spawn(async move {
             match process.handle() {
                 Ok(Some(handle)) => ended(process, handle).await,
                 Ok(None) => {}

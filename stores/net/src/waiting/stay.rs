@@ -109,15 +109,13 @@ const AFTER_A_LOSS: Duration = Duration::from_millis(50);
 const SPREAD_MS: u128 = 100;
 
 /// Waits by `line`, on the runtime of the store.
-pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> StoreFuture {
+pub fn stay(tasks: &Tasks, waiting: Waiting, line: impl Line) -> StoreFuture {
     let (lost, is_lost) = oneshot::channel();
     let (responder, answer) = response_channel(move |reply| {
         // Whoever waits for this knows whether it was a lease.
         let _ = lost.send(reply);
     });
-    if let Some(tasks) = tasks {
-        tasks.spawn(run(waiting, line, responder, is_lost));
-    }
+    tasks.spawn(run(waiting, line, responder, is_lost));
     answer
 }
 
@@ -388,7 +386,7 @@ mod tests {
         let waiting = fixture::waiting(Some(Arc::clone(&race)));
         let driver = Driver::new("test", Duration::from_secs(60)).expect("a thread");
         let asked = Arc::<AtomicUsize>::default();
-        let _answer = stay(driver.tasks(), waiting, Occupied(Arc::clone(&asked)));
+        let _answer = stay(&driver.tasks(), waiting, Occupied(Arc::clone(&asked)));
         let often = async |times| {
             while asked.load(Ordering::SeqCst) < times {
                 tokio::time::sleep(Duration::from_millis(1)).await;
