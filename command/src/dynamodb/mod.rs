@@ -107,6 +107,10 @@ fn as_lines(status: &Status) -> String {
     let layout = match status.layout {
         None => "none yet; `tidegate dynamodb upgrade` writes it".to_owned(),
         Some(layout) if layout == Status::LAYOUT => layout.to_string(),
+        Some(layout) if layout < Status::LAYOUT => {
+            let own = Status::LAYOUT;
+            format!("{layout}, and this program's is {own}; `tidegate dynamodb upgrade` raises it")
+        }
         Some(layout) => format!("{layout}; this program writes {}", Status::LAYOUT),
     };
     let expires = match status.expires {

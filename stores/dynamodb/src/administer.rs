@@ -70,7 +70,7 @@ pub enum Done {
     Made,
     /// Its time to live was switched on.
     Expires,
-    /// The version of the layout was written.
+    /// The version of the layout was written, or raised.
     Layout,
     /// It is protected now.
     Protected,
@@ -113,7 +113,7 @@ impl Administration {
     ///
     /// # Errors
     /// [`DynamodbError::Server`]: also of a table that was made for something else, or by a newer
-    /// version.
+    /// or an older version.
     pub fn create(&self, is_protected: bool) -> Result<Vec<Done>, DynamodbError> {
         self.ask(async move |connection| {
             let is_there = schema::describe(connection).await?.is_some();
@@ -122,23 +122,25 @@ impl Administration {
             }
             active(connection).await?;
             let mut done: Vec<_> = (!is_there).then_some(Done::Made).into_iter().collect();
-            done.extend(complete(connection).await?);
+            done.extend(complete(connection, false).await?);
             Ok(done)
         })
     }
 
-    /// Brings a table up to date: its time to live is on, and its layout is this version's; and
-    /// protects it or not, if that is said. Answers what had to be done.
+    /// Brings a table up to date: its time to live is on, and its layout is this version's, which
+    /// programs of an older one cannot read; and protects it or not, if that is said. Answers what
+    /// had to be done.
     ///
     /// # Errors
-    /// As [`create`](Self::create); [`DynamodbError::NotThere`].
+    /// [`DynamodbError::NotThere`]; [`DynamodbError::Server`]: also of a table that was made for
+    /// something else, or by a newer version.
     pub fn upgrade(&self, protect: Option<bool>) -> Result<Vec<Done>, DynamodbError> {
         let done = self.ask(async move |connection| {
             let Some(table) = schema::describe(connection).await? else {
                 return Ok(None);
             };
             active(connection).await?;
-            let mut done = complete(connection).await?;
+            let mut done = complete(connection, true).await?;
             let is_protected = table.deletion_protection_enabled.unwrap_or_default();
             if let Some(protect) = protect.filter(|protect| *protect != is_protected) {
                 let update = connection.client.update_table();
@@ -230,8 +232,8 @@ async fn active(connection: &Connection) -> Result<(), Trouble> {
 }
 
 /// Makes what is missing of a table that is there.
-async fn complete(connection: &Connection) -> Result<Vec<Done>, Trouble> {
-    let layout = schema::agree(connection).await?;
+async fn complete(connection: &Connection, upgrades: bool) -> Result<Vec<Done>, Trouble> {
+    let layout = schema::agree(connection, upgrades).await?;
     let mut done = Vec::new();
     match schema::sweep(connection).await? {
         Sweep::Is => {}

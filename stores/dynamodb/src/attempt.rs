@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::error::Trouble;
 use crate::inner::Inner;
-use crate::item::{LeaseItem, RootItem, UsedMore, bytes, ends, item, number};
+use crate::item::{LeaseItem, RootItem, UsedMore, Version, bytes, ends, item, number};
 use crate::kept::{Decided, InLineWrite};
 use crate::keys;
 use crate::known::LARGEST;
@@ -253,7 +253,7 @@ impl Inner {
                 .map(|root| root.without_spent(seen.now));
         }
         let root = seen.sight.root.as_ref();
-        let written_at = root.map_or(Timestamp::MIN, |root| root.written_at);
+        let written_at = root.map_or(Timestamp::MIN, |root| root.head.written_at);
         if written_at.since(seen.now) <= Span::from_secs(10) {
             seen.now = seen.now.max(written_at);
         }
@@ -293,7 +293,7 @@ impl Inner {
         seen.meet(&leases);
         Ok(LoadReply {
             now: seen.now,
-            version,
+            version: version.map(Version::number),
             rows,
             leases: leases.iter().map(stored).collect(),
             due: due.iter().map(stored).collect(),
@@ -404,7 +404,7 @@ impl Inner {
         }
         let root = self.shared.connection.get(&seen.place.own()).await?;
         let root = root.as_ref().map(RootItem::read).transpose()?;
-        Ok(root.map(|root| root.version) == seen.sight.version())
+        Ok(root.map(|root| root.head.version) == seen.sight.version())
     }
 
     /// Writes; `false` if it was not done, and what `having` has is newer.
@@ -419,14 +419,14 @@ impl Inner {
         let due = seen.due_after(write_set.as_ref());
         let before = seen.sight.root.clone();
         let mut root = before.clone().unwrap_or_else(RootItem::fresh);
-        root.version += 1;
+        root.head.version = root.head.version.next();
         if self.shared.options.clock == Clock::Caller {
             root.ends = None;
         }
-        root.writer = rand::random();
-        root.written_at = seen.now;
+        root.head.writer = rand::random();
+        root.head.written_at = seen.now;
         root.due = due;
-        root.has_waiters = decided.leaves_waiters(root.has_waiters, &in_line);
+        root.head.has_waiters = decided.leaves_waiters(root.head.has_waiters, &in_line);
         let mut others = Vec::new();
         match in_line {
             InLineWrite::Nothing => {}
@@ -443,7 +443,7 @@ impl Inner {
         }
         let mut writes = Writes {
             place: seen.place,
-            version: before.map(|before| before.version),
+            version: before.map(|before| before.head.version),
             root,
             others,
         };
@@ -606,7 +606,7 @@ impl Seen {
         self.sight
             .root
             .as_ref()
-            .is_some_and(|root| root.has_waiters)
+            .is_some_and(|root| root.head.has_waiters)
     }
 
     /// Whether `reply` is a refusal that is to say when the next lease is due, of which nothing

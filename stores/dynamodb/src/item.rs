@@ -3,16 +3,14 @@
 //! | attribute | of | holds |
 //! |---|---|---|
 //! | `pk`, `sk` | all | where it is ([`keys`]) |
-//! | `b` | rows, leases, revisions, definitions, events | the record, in bytes |
+//! | `b` | rows, leases, revisions, definitions, events | the record, in bytes; of a root's row behind its [head](Head) |
 //! | `ttl` | what is spent some day | from when on DynamoDB may delete it, in seconds since 1970 |
-//! | `f` | rows | from when on it equals "never seen", in microseconds since 1970 |
+//! | `f` | rows that have a record | from when on it equals "never seen", in microseconds since 1970 |
 //! | `n` | rows, usage, definitions | the whole key, of a row or its usage where `sk` has a hash |
 //! | `n` | events | whom it is about |
-//! | `v` | roots' rows, definitions' versions, the layout's | the version, which every change raises |
-//! | `w` | roots' rows | who wrote it last: a number drawn for each write |
-//! | `t` | roots' rows, events | when, in microseconds since 1970 |
+//! | `v` | definitions' versions, the layout's | the version, which every change raises |
+//! | `t` | events | when, in microseconds since 1970 |
 //! | `d` | roots' rows | no lease of the root is due before |
-//! | `q` | roots' rows | there, if requests may wait |
 //! | `due` | leases, definitions, events | the position in the index `due` |
 //! | `a` | leases | the hash of the idempotency key |
 //! | `id` | idempotency keys | the lease |
@@ -22,6 +20,9 @@
 //! | `e` | usage, definitions, events | when it ends |
 //! | `k` | definitions' versions | how many events of the owner have not gone |
 //! | `m` | events | how many are kept with it |
+//!
+//! In layout 1 a root's row had its head in attributes: `v`, a number; `w`; `t`; `q`, there if requests
+//! may wait. It is read so, and written as above by the next change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -151,54 +152,152 @@ pub(crate) fn too_large(what: String) -> Trouble {
     Trouble::Failed(StoreError::Full(what))
 }
 
-/// A root's row, which everything of the root hangs on.
+/// The version of a root's row, which every change of anything of the root raises; by how the row
+/// says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Version {
+    /// At the beginning of its bytes.
+    Leading(u64),
+    /// In layout 1: as a number of its own.
+    Own(u64),
+}
+
+impl Version {
+    /// A random one, which no earlier row had.
+    fn fresh() -> Self {
+        Self::Leading(rand::random::<u64>() >> 1)
+    }
+
+    pub(crate) const fn number(self) -> u64 {
+        match self {
+            Self::Leading(number) | Self::Own(number) => number,
+        }
+    }
+
+    /// The version after it.
+    pub(crate) const fn next(self) -> Self {
+        Self::Leading(self.number() + 1)
+    }
+
+    /// The condition that a row has it, and its value `:v`.
+    pub(crate) fn condition(self) -> (&'static str, AttributeValue) {
+        match self {
+            Self::Leading(version) => ("begins_with(b, :v)", bytes(version.to_be_bytes())),
+            Self::Own(version) => ("v = :v", number(version)),
+        }
+    }
+}
+
+/// What a root's row says of the root. Its bytes: version (8), writer (16), instant (8), 1 if requests
+/// may wait and else 0 (1); of numbers the highest byte first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RootItem {
-    /// Every change of anything of the root raises it.
-    pub(crate) version: u64,
+pub(crate) struct Head {
+    pub(crate) version: Version,
     /// Drawn for each write: who wrote it last.
     pub(crate) writer: u128,
     /// When, by the writer's clock.
     pub(crate) written_at: Timestamp,
-    /// The row; there is none where only somebody waits.
+    /// Whether requests may wait at the root.
+    pub(crate) has_waiters: bool,
+}
+
+/// So many bytes a head has.
+const HEAD: usize = 33;
+
+impl Head {
+    /// It, and the record behind it.
+    fn and(&self, record: &[u8]) -> Vec<u8> {
+        let mut all = Vec::with_capacity(HEAD + record.len());
+        all.extend(self.version.number().to_be_bytes());
+        all.extend(self.writer.to_be_bytes());
+        all.extend(self.written_at.as_micros().to_be_bytes());
+        all.push(u8::from(self.has_waiters));
+        all.extend(record);
+        all
+    }
+
+    fn read(item: &Item) -> Result<Self, Trouble> {
+        match item.contains_key("v") {
+            true => Self::of_layout_1(item),
+            false => Self::leading(read_bytes(item, "b")?).ok_or_else(|| garbled("b")),
+        }
+    }
+
+    /// That with which these bytes begin.
+    fn leading(all: &[u8]) -> Option<Self> {
+        let (version, rest) = all.split_first_chunk()?;
+        let (writer, rest) = rest.split_first_chunk()?;
+        let (written_at, rest) = rest.split_first_chunk()?;
+        Some(Self {
+            version: Version::Leading(u64::from_be_bytes(*version)),
+            writer: u128::from_be_bytes(*writer),
+            written_at: Timestamp::from_micros(i64::from_be_bytes(*written_at)),
+            has_waiters: *rest.first()? == 1,
+        })
+    }
+
+    fn of_layout_1(item: &Item) -> Result<Self, Trouble> {
+        let writer = read_bytes(item, "w")?.try_into();
+        Ok(Self {
+            version: Version::Own(read_number(item, "v")?),
+            writer: u128::from_be_bytes(writer.map_err(|_| garbled("w"))?),
+            written_at: Timestamp::from_micros(read_number(item, "t")?),
+            has_waiters: item.contains_key("q"),
+        })
+    }
+}
+
+/// A row's record, and from when on it equals "never seen"; none where only somebody waits.
+pub(crate) fn found_row(item: &Item) -> Result<Option<(&[u8], Timestamp)>, Trouble> {
+    let (all, forget_at) = (found_bytes(item, "b"), found_number(item, "f")?);
+    let Some((all, forget_at)) = all.zip(forget_at) else {
+        return Ok(None);
+    };
+    let has_head = read_bytes(item, "sk")? == keys::root_row() && !item.contains_key("v");
+    let record = all.get(if has_head { HEAD } else { 0 }..);
+    let record = record.ok_or_else(|| garbled("b"))?;
+    Ok(Some((record, Timestamp::from_micros(forget_at))))
+}
+
+/// A root's row, which everything of the root hangs on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RootItem {
+    pub(crate) head: Head,
+    /// The row's record; there is none where only somebody waits.
     pub(crate) body: Option<Vec<u8>>,
     /// From when on the row equals "never seen".
     pub(crate) forget_at: Timestamp,
     /// No lease of the root is due before; none: it has no lease.
     pub(crate) due: Option<Timestamp>,
-    /// Whether requests may wait at the root.
-    pub(crate) has_waiters: bool,
     /// From when on nothing of the root is needed any more, in seconds since 1970.
     pub(crate) ends: Option<i64>,
 }
 
 impl RootItem {
-    /// One of which nothing was ever seen, at a version that no earlier one had.
+    /// One of which nothing was ever seen.
     pub(crate) fn fresh() -> Self {
         Self {
-            version: rand::random::<u64>() >> 1,
-            writer: 0,
-            written_at: Timestamp::MIN,
+            head: Head {
+                version: Version::fresh(),
+                writer: 0,
+                written_at: Timestamp::MIN,
+                has_waiters: false,
+            },
             body: None,
             forget_at: Timestamp::MIN,
             due: None,
-            has_waiters: false,
             ends: Some(0),
         }
     }
 
     pub(crate) fn read(item: &Item) -> Result<Self, Trouble> {
-        let instant = |name| Ok::<_, Trouble>(Timestamp::from_micros(read_number(item, name)?));
-        let writer = read_bytes(item, "w")?.try_into();
+        let row = found_row(item)?;
         let due: Option<i64> = found_number(item, "d")?;
         Ok(Self {
-            version: read_number(item, "v")?,
-            writer: u128::from_be_bytes(writer.map_err(|_| garbled("w"))?),
-            written_at: instant("t")?,
-            body: found_bytes(item, "b").map(Into::into),
-            forget_at: instant("f")?,
+            head: Head::read(item)?,
+            body: row.map(|(record, _)| record.into()),
+            forget_at: row.map_or(Timestamp::MIN, |(_, forget_at)| forget_at),
             due: due.map(Timestamp::from_micros),
-            has_waiters: item.contains_key("q"),
             ends: found_number(item, "ttl")?,
         })
     }
@@ -214,17 +313,15 @@ impl RootItem {
     }
 
     pub(crate) fn item(&self, key: &Key, root: &[u8]) -> Item {
+        let record = self.body.as_deref();
+        let forget_at = record.map(|_| self.forget_at.as_micros());
         item(
             key,
             [
-                ("v", Some(number(self.version))),
-                ("w", Some(bytes(self.writer.to_be_bytes()))),
-                ("t", Some(number(self.written_at.as_micros()))),
-                ("b", self.body.as_deref().map(bytes)),
-                ("f", Some(number(self.forget_at.as_micros()))),
+                ("b", Some(bytes(self.head.and(record.unwrap_or_default())))),
+                ("f", forget_at.map(number)),
                 ("n", keys::whole(root).map(bytes)),
                 ("d", self.due.map(|due| number(due.as_micros()))),
-                ("q", self.has_waiters.then_some(AttributeValue::Bool(true))),
                 ("ttl", self.ends.map(number)),
             ],
         )

@@ -27,8 +27,8 @@ use crate::connection::Found;
 use crate::error::{Trouble, garbled};
 use crate::inner::Inner;
 use crate::item::{
-    INDEX, Item, LeaseItem, RootItem, at, bytes, found_bytes, is_spent, number, read_at,
-    read_bytes, read_number, used,
+    Head, INDEX, Item, LeaseItem, RootItem, at, bytes, found_bytes, found_row, is_spent, number,
+    read_at, read_bytes, read_number, used,
 };
 use crate::keys::{self, Key, LEASE, ROW, USAGE};
 use crate::trips::{RootPlace, Writes};
@@ -116,7 +116,7 @@ impl Inner {
         item: &Item,
         now: Timestamp,
     ) -> Result<bool, Trouble> {
-        let Some(body) = found_bytes(item, "b") else {
+        let Some((record, forget_at)) = found_row(item)? else {
             return Ok(false);
         };
         if is_spent(item, now)? {
@@ -125,8 +125,8 @@ impl Inner {
         let own = self.revision().await?;
         let kept = KeptRow {
             key,
-            bytes: body,
-            forget_at: Timestamp::from_micros(read_number(item, "f")?),
+            bytes: record,
+            forget_at,
         };
         loop {
             match ListedRow::of(&kept, &own, &self.revisions.all(), now)? {
@@ -260,15 +260,15 @@ impl Inner {
                 self.try_until_told(look, None).await?;
             }
         } else if row.due.is_some_and(|due| due <= at) {
+            let head = Head {
+                version: row.head.version.next(),
+                writer: rand::random(),
+                ..row.head
+            };
             let mut writes = Writes {
                 place,
-                version: Some(row.version),
-                root: RootItem {
-                    version: row.version + 1,
-                    writer: rand::random(),
-                    due,
-                    ..row
-                },
+                version: Some(row.head.version),
+                root: RootItem { head, due, ..row },
                 others: Vec::new(),
             };
             // Whoever wrote first has said itself what is due.

@@ -15,7 +15,7 @@ use crate::item::{INDEX, item, number, read_number};
 use crate::keys;
 
 /// The version of the layout that this version of the program reads and writes.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The attribute that says from when on an item may be deleted.
 pub(crate) const TTL: &str = "ttl";
@@ -44,7 +44,7 @@ pub(crate) async fn provide(connection: &Connection, makes: bool) -> Result<(), 
         // Whether it is swept decides nothing: `tidegate dynamodb status` tells.
         sweep(connection).await?;
     }
-    agree(connection).await.map(drop)
+    agree(connection, false).await.map(drop)
 }
 
 /// Waits while the table is made or changed, until how it is (nothing: it is not there) is enough; and
@@ -196,24 +196,40 @@ pub(crate) async fn version(connection: &Connection) -> Result<Option<u32>, Trou
     found.map(|item| read_number(&item, "v")).transpose()
 }
 
-/// That what is in the table is of this version; one without any gets it. Whether it did.
-pub(crate) async fn agree(connection: &Connection) -> Result<bool, Trouble> {
+/// That what is in the table is of this version; one without any gets it, and one of an older layout if
+/// `upgrades` says so. Whether it did.
+///
+/// What an older layout wrote can be read: only programs of that time cannot read what this one writes.
+pub(crate) async fn agree(connection: &Connection, upgrades: bool) -> Result<bool, Trouble> {
     loop {
-        match version(connection).await? {
+        let there = version(connection).await?;
+        match there {
             Some(VERSION) => return Ok(false),
-            Some(newer) => {
+            Some(newer) if newer > VERSION => {
                 return Err(unusable(&format!(
                     "the DynamoDB table `{}` is of version {newer}, made by a newer Tidegate; \
                      upgrade this one, or name another table",
                     connection.table
                 )));
             }
-            None => {}
+            Some(older) if !upgrades => {
+                return Err(unusable(&format!(
+                    "the DynamoDB table `{}` is of version {older}, made by an older Tidegate; stop \
+                     whatever still runs of that, then run `tidegate dynamodb upgrade`",
+                    connection.table
+                )));
+            }
+            _ => {}
         }
         let put = connection.client.put_item().table_name(&connection.table);
         let new = item(&keys::schema(), [("v", Some(number(VERSION)))]);
         let put = put.set_item(Some(new));
-        let put = put.condition_expression("attribute_not_exists(pk)");
+        let put = match there {
+            Some(older) => put
+                .condition_expression("v = :v")
+                .expression_attribute_values(":v", number(older)),
+            None => put.condition_expression("attribute_not_exists(pk)"),
+        };
         match connection.ask(put.send()).await {
             Ok(_) => return Ok(true),
             // Another was faster, and may be of another version.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tidegate_store::optimistic::LoadRequest;
 
-use crate::item::{LeaseItem, RootItem};
+use crate::item::{LeaseItem, RootItem, Version};
 use crate::keys;
 
 /// So many rows and leases are known beside a root's row.
@@ -31,8 +31,8 @@ impl Sight {
     }
 
     /// The version that a write is compared with.
-    pub(crate) fn version(&self) -> Option<u64> {
-        self.root.as_ref().map(|root| root.version)
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.root.as_ref().map(|root| root.head.version)
     }
 
     /// Whether it shows what is wanted, but for leases that are taken to be new.

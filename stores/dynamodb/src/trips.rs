@@ -21,8 +21,8 @@ use crate::backoff::Backoff;
 use crate::connection::{Asked, Connection, Transacted, is_unmet, unbuilt};
 use crate::error::{Trouble, garbled};
 use crate::item::{
-    INDEX, Item, LeaseItem, RootItem, UsedMore, at, bytes, check_size, found_bytes, is_spent,
-    number, read_bytes, too_large,
+    INDEX, Item, LeaseItem, RootItem, UsedMore, Version, at, bytes, check_size, found_bytes,
+    is_spent, number, read_bytes, too_large,
 };
 use crate::keys::{self, Key};
 use crate::sight::{Sight, hash_of};
@@ -213,7 +213,7 @@ pub(crate) fn stored(lease: &LeaseItem) -> StoredLease {
 pub(crate) struct Writes {
     pub(crate) place: RootPlace,
     /// The version that the root's row has; none if it is not there.
-    pub(crate) version: Option<u64>,
+    pub(crate) version: Option<Version>,
     pub(crate) root: RootItem,
     pub(crate) others: Vec<Write>,
 }
@@ -238,9 +238,7 @@ pub(crate) enum Written {
     NotNew,
 }
 
-/// The root's row is as it was read.
-const SAME: &str = "v = :v";
-/// It is still not there.
+/// The root's row is still not there.
 const NONE: &str = "attribute_not_exists(pk)";
 /// What is taken to be new is.
 const NEW: &str = "attribute_not_exists(pk) OR #ttl <= :now";
@@ -274,10 +272,10 @@ impl Connection {
         loop {
             let put = self.client.put_item().table_name(&self.table);
             let put = put.set_item(Some(root.clone()));
-            let put = match writes.version {
-                Some(version) => put
-                    .condition_expression(SAME)
-                    .expression_attribute_values(":v", number(version)),
+            let put = match writes.version.map(Version::condition) {
+                Some((same, version)) => put
+                    .condition_expression(same)
+                    .expression_attribute_values(":v", version),
                 None => put.condition_expression(NONE),
             };
             let put = put.return_values_on_condition_check_failure(OnFailure::AllOld);
@@ -301,7 +299,7 @@ impl Connection {
         let mut items = self.items(writes)?;
         let (mut backoff, mut is_unsure) = (self.backoff(), false);
         loop {
-            let trouble = match self.transact(&items, writes.root.writer).await {
+            let trouble = match self.transact(&items, writes.root.head.writer).await {
                 Ok(Transacted::Done) => return Ok(Written::Done),
                 Ok(Transacted::Unmet(reasons)) => {
                     let mut reasons = reasons.into_iter();
@@ -315,7 +313,7 @@ impl Connection {
                     }
                     // The transaction before was not done; this is another. Its conditions hold, unless
                     // another has written the root since.
-                    writes.root.writer = rand::random();
+                    writes.root.head.writer = rand::random();
                     (items, is_unsure) = (self.items(writes)?, false);
                     continue;
                 }
@@ -350,10 +348,10 @@ impl Connection {
     fn items(&self, writes: &Writes) -> Result<Vec<TransactWriteItem>, Trouble> {
         let root = Some(writes.root_item());
         let put = Put::builder().table_name(&self.table).set_item(root);
-        let put = match writes.version {
-            Some(version) => put
-                .condition_expression(SAME)
-                .expression_attribute_values(":v", number(version)),
+        let put = match writes.version.map(Version::condition) {
+            Some((same, version)) => put
+                .condition_expression(same)
+                .expression_attribute_values(":v", version),
             None => put.condition_expression(NONE),
         };
         let put = put.return_values_on_condition_check_failure(OnFailure::AllOld);
@@ -445,7 +443,7 @@ fn unmet<R: std::fmt::Debug>(asked: Asked<PutItemError, R>) -> Result<Option<Ite
 /// answer was lost. Of one item nobody knows which, where others have written since; a
 /// transaction that was done is not refused by its own token.
 fn beaten(found: Option<RootItem>, writes: &Writes, is_unsure: bool) -> Result<Written, Trouble> {
-    let is_ours = |root: &RootItem| root.writer == writes.root.writer;
+    let is_ours = |root: &RootItem| root.head.writer == writes.root.head.writer;
     match (&found, is_unsure && writes.others.is_empty()) {
         (Some(root), _) if is_ours(root) => Ok(Written::Done),
         (_, true) => Err(Trouble::Failed(may_have_been(

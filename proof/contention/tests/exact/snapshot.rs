@@ -148,7 +148,8 @@ impl Items {
         let mut items = self.items();
         loop {
             let again = self.items();
-            let version = |items: &[Item]| items.first().and_then(|row| row.get("v").cloned());
+            let version =
+                |items: &[Item]| items.first().map(|row| bytes_of(row, "b")[..8].to_vec());
             if version(&items) == version(&again) {
                 break;
             }
@@ -157,7 +158,8 @@ impl Items {
         let mut snapshot = Snapshot::told(&[0]);
         for item in &items {
             match bytes_of(item, "sk") {
-                b"k" => snapshot.free = free(bytes_of(item, "b")),
+                // Behind the version and what else it says of the root.
+                b"k" => snapshot.free = free(&bytes_of(item, "b")[33..]),
                 sort if sort.first() == Some(&b'l') => {
                     snapshot.held.extend(held(bytes_of(item, "b")));
                 }

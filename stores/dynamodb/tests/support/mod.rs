@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials as SdkCredentials, Region};
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType, TimeToLiveSpecification,
@@ -176,6 +177,37 @@ pub fn of_layout(server: &DynamodbServer, table: &str, version: u32) {
         let put = client.put_item().table_name(table).set_item(Some(layout));
         put.send().await.expect("it is put");
     });
+}
+
+/// Has the table be as a program of layout 1 would have written it.
+pub fn of_layout_1(server: &DynamodbServer, table: &str) {
+    let number = |bytes: &[u8]| {
+        let number = i64::from_be_bytes(bytes.try_into().expect("eight bytes"));
+        AttributeValue::N(number.to_string())
+    };
+    for mut item in items_of(server, table) {
+        if bytes(&item, "pk")[0] != b'r' || bytes(&item, "sk") != b"k" {
+            continue;
+        }
+        let all = bytes(&item, "b").to_vec();
+        item.insert("v".into(), number(&all[..8]));
+        item.insert("w".into(), AttributeValue::B(Blob::new(&all[8..24])));
+        item.insert("t".into(), number(&all[24..32]));
+        if all[32] == 1 {
+            item.insert("q".into(), AttributeValue::Bool(true));
+        }
+        match item.contains_key("f") {
+            true => item.insert("b".into(), AttributeValue::B(Blob::new(&all[33..]))),
+            false => item.remove("b"),
+        };
+        item.entry("f".into())
+            .or_insert(AttributeValue::N(i64::MIN.to_string()));
+        ask(server, async |client| {
+            let put = client.put_item().table_name(table).set_item(Some(item));
+            put.send().await.expect("it is put");
+        });
+    }
+    of_layout(server, table, 1);
 }
 
 /// Has the table be one in which nothing says of which layout it is.
