@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials as SdkCredentials;
@@ -69,6 +70,8 @@ impl Connection {
         let mut config = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .http_client(http)
             .retry_config(RetryConfig::disabled())
+            // Each request has its time: nobody needs to look how fast its bytes come.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .time_source(clock.clone());
         if let Some(region) = &options.region {
             config = config.region(Region::new(region.clone()));
