@@ -10,7 +10,8 @@ Exit codes:
   0  done; of status: nothing is left to upgrade
   1  there is no such table, it is protected, or DynamoDB cannot or will not
   2  the command line is invalid
-  3  of status: the table is there, and wants `tidegate dynamodb upgrade`";
+  3  of status: the table is there, and wants `tidegate dynamodb upgrade`; or it is
+     of a newer layout, and wants a newer program";
 
 /// Make, look at, upgrade and delete the table of a DynamoDB store, or write templates for it
 #[derive(Debug, Args)]

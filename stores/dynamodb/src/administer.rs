@@ -233,7 +233,8 @@ async fn active(connection: &Connection) -> Result<(), Trouble> {
 
 /// Makes what is missing of a table that is there.
 async fn complete(connection: &Connection, upgrades: bool) -> Result<Vec<Done>, Trouble> {
-    let layout = schema::agree(connection, upgrades).await?;
+    // Programs of an older layout cannot go on once it is raised: that comes last.
+    schema::acceptable(connection, upgrades).await?;
     let mut done = Vec::new();
     match schema::sweep(connection).await? {
         Sweep::Is => {}
@@ -245,7 +246,7 @@ async fn complete(connection: &Connection, upgrades: bool) -> Result<Vec<Done>, 
             )));
         }
     }
-    if layout {
+    if schema::agree(connection, upgrades).await? {
         done.push(Done::Layout);
     }
     Ok(done)

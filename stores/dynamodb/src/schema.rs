@@ -196,30 +196,34 @@ pub(crate) async fn version(connection: &Connection) -> Result<Option<u32>, Trou
     found.map(|item| read_number(&item, "v")).transpose()
 }
 
+/// The version of what is in the table, if anything is: this one, or an older one that is to be upgraded.
+pub(crate) async fn acceptable(
+    connection: &Connection,
+    upgrades: bool,
+) -> Result<Option<u32>, Trouble> {
+    let table = &connection.table;
+    match version(connection).await? {
+        Some(newer) if newer > VERSION => Err(unusable(&format!(
+            "the DynamoDB table `{table}` is of version {newer}, made by a newer Tidegate; \
+             upgrade this one, or name another table"
+        ))),
+        Some(older) if older < VERSION && !upgrades => Err(unusable(&format!(
+            "the DynamoDB table `{table}` is of version {older}, made by an older Tidegate; stop \
+             whatever still runs of that, then run `tidegate dynamodb upgrade`"
+        ))),
+        there => Ok(there),
+    }
+}
+
 /// That what is in the table is of this version; one without any gets it, and one of an older layout if
 /// `upgrades` says so. Whether it did.
 ///
 /// What an older layout wrote can be read: only programs of that time cannot read what this one writes.
 pub(crate) async fn agree(connection: &Connection, upgrades: bool) -> Result<bool, Trouble> {
     loop {
-        let there = version(connection).await?;
-        match there {
-            Some(VERSION) => return Ok(false),
-            Some(newer) if newer > VERSION => {
-                return Err(unusable(&format!(
-                    "the DynamoDB table `{}` is of version {newer}, made by a newer Tidegate; \
-                     upgrade this one, or name another table",
-                    connection.table
-                )));
-            }
-            Some(older) if !upgrades => {
-                return Err(unusable(&format!(
-                    "the DynamoDB table `{}` is of version {older}, made by an older Tidegate; stop \
-                     whatever still runs of that, then run `tidegate dynamodb upgrade`",
-                    connection.table
-                )));
-            }
-            _ => {}
+        let there = acceptable(connection, upgrades).await?;
+        if there == Some(VERSION) {
+            return Ok(false);
         }
         let put = connection.client.put_item().table_name(&connection.table);
         let new = item(&keys::schema(), [("v", Some(number(VERSION)))]);

@@ -22,7 +22,7 @@ use crate::connection::{Asked, Connection, Transacted, is_unmet, unbuilt};
 use crate::error::{Trouble, garbled};
 use crate::item::{
     INDEX, Item, LeaseItem, RootItem, UsedMore, Version, at, bytes, check_size, found_bytes,
-    is_spent, number, read_bytes, too_large,
+    found_row, is_spent, number, too_large,
 };
 use crate::keys::{self, Key};
 use crate::sight::{Sight, hash_of};
@@ -177,7 +177,10 @@ impl Connection {
 /// The row of an item, if it is there.
 pub(crate) fn row(item: Option<Item>, now: Timestamp) -> Result<Option<Vec<u8>>, Trouble> {
     match item {
-        Some(item) if !is_spent(&item, now)? => Ok(Some(read_bytes(&item, "b")?.into())),
+        Some(item) if !is_spent(&item, now)? => match found_row(&item)? {
+            Some((record, _)) => Ok(Some(record.into())),
+            None => Err(garbled("b")),
+        },
         _ => Ok(None),
     }
 }

@@ -125,8 +125,11 @@ fn a_table_that_expires_by_another_attribute_is_told_and_not_taken_for_current()
     support::expire_by(&server, TABLE, "other", true);
     let status = table.status().unwrap();
     assert!(!status.expires && !status.is_current(), "{status:?}");
+    support::of_layout(&server, TABLE, Status::LAYOUT - 1);
     let wrong = table.upgrade(None).unwrap_err().to_string();
     assert!(wrong.contains("time to live"), "{wrong}");
+    // Programs of the older layout can still decide by it.
+    assert_eq!(table.status().unwrap().layout, Some(Status::LAYOUT - 1));
 }
 
 /// A table that a template made had no layout for good, so that a later one would be taken for new.

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -35,18 +35,26 @@ impl Driver {
     pub fn new(name: &str, deadline: Duration) -> io::Result<Self> {
         // Not a multi-threaded one with one worker, which looks for other work to steal and parks
         // more often: 50 callers of as many keys of a DynamoDB were answered a third less often.
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
+        let mut runtime = Builder::new_current_thread();
+        runtime.enable_all().thread_name(name);
+        let (tell, told) = mpsc::channel();
         let (running, ended) = oneshot::channel();
         let thread = thread::Builder::new().name(name.to_owned());
+        // It is made and dropped there: no caller's runtime lets another be dropped in it.
         thread.spawn(move || {
-            let _ = runtime.block_on(ended);
-            // Addresses may still be looked up on other threads.
-            runtime.shutdown_background();
+            let runtime = runtime.build();
+            let handle = runtime.as_ref().map(|runtime| runtime.handle().clone());
+            let _ = tell.send(handle.map_err(|error| error.kind()));
+            if let Ok(runtime) = runtime {
+                let _ = runtime.block_on(ended);
+                // Addresses may still be looked up on other threads.
+                runtime.shutdown_background();
+            }
         })?;
+        let handle = told.recv().map_err(io::Error::other)?;
         Ok(Self {
             deadline,
-            handle,
+            handle: handle?,
             underway: Arc::default(),
             _running: running,
         })

@@ -113,10 +113,7 @@ pub fn age_where(server: &DynamodbServer, table: &str, concerns: impl Fn(&Item) 
             continue;
         }
         item.insert("ttl".into(), AttributeValue::N("1000".into()));
-        ask(server, async |client| {
-            let put = client.put_item().table_name(table).set_item(Some(item));
-            put.send().await.expect("it is put");
-        });
+        put(server, table, item);
     }
 }
 
@@ -173,13 +170,11 @@ pub fn of_layout(server: &DynamodbServer, table: &str, version: u32) {
         .find(|item| bytes(item, "pk") == b"s")
         .expect("a layout");
     layout.insert("v".into(), AttributeValue::N(version.to_string()));
-    ask(server, async |client| {
-        let put = client.put_item().table_name(table).set_item(Some(layout));
-        put.send().await.expect("it is put");
-    });
+    put(server, table, layout);
 }
 
-/// Has the table be as a program of layout 1 would have written it.
+/// Has the table be as a program of layout 1 would have written it, with requests that may wait at
+/// each root.
 pub fn of_layout_1(server: &DynamodbServer, table: &str) {
     let number = |bytes: &[u8]| {
         let number = i64::from_be_bytes(bytes.try_into().expect("eight bytes"));
@@ -193,21 +188,24 @@ pub fn of_layout_1(server: &DynamodbServer, table: &str) {
         item.insert("v".into(), number(&all[..8]));
         item.insert("w".into(), AttributeValue::B(Blob::new(&all[8..24])));
         item.insert("t".into(), number(&all[24..32]));
-        if all[32] == 1 {
-            item.insert("q".into(), AttributeValue::Bool(true));
-        }
+        item.insert("q".into(), AttributeValue::Bool(true));
         match item.contains_key("f") {
             true => item.insert("b".into(), AttributeValue::B(Blob::new(&all[33..]))),
             false => item.remove("b"),
         };
         item.entry("f".into())
             .or_insert(AttributeValue::N(i64::MIN.to_string()));
-        ask(server, async |client| {
-            let put = client.put_item().table_name(table).set_item(Some(item));
-            put.send().await.expect("it is put");
-        });
+        put(server, table, item);
     }
     of_layout(server, table, 1);
+}
+
+/// Has the item be there.
+pub fn put(server: &DynamodbServer, table: &str, item: Item) {
+    ask(server, async |client| {
+        let put = client.put_item().table_name(table).set_item(Some(item));
+        put.send().await.expect("it is put");
+    });
 }
 
 /// Has the table be one in which nothing says of which layout it is.
