@@ -213,6 +213,28 @@ fn a_server_waits_at_its_start_for_a_store_that_is_not_there_yet() {
     });
 }
 
+/// TERM ended it as if nobody listened, and as the first process of a container it went on.
+#[test]
+fn a_server_that_waits_for_its_store_stops_when_it_is_told_to() {
+    let mut central = Server::central(CENTRAL);
+    central.process.kill().expect("it runs");
+    central.process.wait().expect("it ends");
+    let edge = tempfile::tempdir().expect("a folder");
+    std::fs::write(edge.path().join("tidegate.toml"), EDGE).expect("written");
+    let mut command = serve(edge.path(), &central.url("?deadline=20s"), "127.0.0.1:0");
+    command.args(["--store-wait", "10m"]).stderr(Stdio::piped());
+    let mut waits = command.spawn().expect("the program runs");
+    let log = BufReader::new(waits.stderr.take().expect("piped"));
+    let mut lines = log.lines().map(|line| line.expect("text"));
+    let line = lines.find(|line| line.contains("cannot be opened yet"));
+    assert!(line.is_some(), "it waits");
+    let pid = waits.id().to_string();
+    let sent = Command::new("kill").args(["-s", "TERM", &pid]).status();
+    assert!(sent.expect("kill runs").success());
+    assert_eq!(waits.wait().expect("it ends").code(), Some(0));
+    assert!(lines.any(|line| line.contains("stopped before the store could be opened")));
+}
+
 /// First a lease is held through one server; a request waits at another, and a third behind it
 /// gives up. Nobody polls.
 #[test]

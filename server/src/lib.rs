@@ -54,6 +54,7 @@ use logs::AuditLog;
 use reload::Reload;
 use serving::Serving;
 use signals::Signals;
+use store::StoreWait;
 use tidegate_protocol::Tls;
 use tls::TlsFiles;
 
@@ -97,11 +98,27 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         (None, Some(url)) => (url, "`store` of the file"),
         (None, None) => (store::USUAL, "as nothing else is said"),
     };
+    let listen = || runtime.block_on(async { Signals::listen().map_err(Trouble::failure) });
+    // Without a wait, a signal ends the process by itself until it serves.
+    let mut signals = args.store_wait.map(|_| listen()).transpose()?;
+    let wait = args.store_wait.zip(signals.as_mut());
+    let wait = wait.map(|(longest, signals)| StoreWait {
+        longest,
+        runtime: &runtime,
+        signals,
+    });
     // A call ends with the gateway that forwards it, and so does what it holds.
-    let wait = args.store_wait.unwrap_or_default();
-    let opened = match gateway {
-        None => store::open_for_clients(url, by, wait)?,
-        Some(_) => store::open(url, by, wait)?,
+    let own = match gateway {
+        None => store::for_clients(url),
+        Some(_) => url.into(),
+    };
+    let opened = match wait {
+        None => Some(store::open(&own, by)?),
+        Some(wait) => wait.open(&own, by)?,
+    };
+    let Some(opened) = opened else {
+        info!("stopped before the store could be opened");
+        return Ok(());
     };
     let builder = Service::builder()
         .store(Arc::clone(&opened.store))
@@ -147,6 +164,7 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
     if let Some(applied) = &applied {
         applied.follow(&serving);
     }
+    let mut signals = signals.map_or_else(listen, Ok)?;
     runtime.block_on(async {
         let reload = Reload {
             args: args.clone(),
@@ -160,7 +178,6 @@ pub fn serve(args: &Serve, gateway: Option<&GatewayArgs>) -> Outcome<()> {
         };
         // Whoever reads the announcement may send a signal at once.
         tokio::spawn(reload.follow()?);
-        let mut signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
         let tokens = !config.credentials.is_empty();
         listeners.announce(&policies, &store::shown(url), like_openai, tokens);

@@ -76,7 +76,7 @@ impl<'r> Direct<'r> {
                  a store that all share, redis://HOST say, or file:PATH for one at a time",
             ));
         }
-        let opened = store::open(url, store::TYPED, Duration::ZERO).map_err(|trouble| {
+        let opened = store::open(url, store::TYPED).map_err(|trouble| {
             let mut stop = Stop::from(trouble);
             if url.starts_with("file:") && stop.message.contains("is in use already") {
                 stop.message += OF_A_FILE;
