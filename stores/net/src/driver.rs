@@ -37,7 +37,7 @@ impl Driver {
         // more often: 50 callers of as many keys of a DynamoDB were answered a third less often.
         let mut runtime = Builder::new_current_thread();
         runtime.enable_all().thread_name(name);
-        let (tell, told) = mpsc::channel();
+        let (tell, told) = mpsc::sync_channel(1);
         let (running, ended) = oneshot::channel();
         let thread = thread::Builder::new().name(name.to_owned());
         // It is made and dropped there: no caller's runtime lets another be dropped in it.
