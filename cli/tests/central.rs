@@ -53,10 +53,14 @@ impl Server {
         format!("tidegate://{}{options}", self.grpc)
     }
 
-    /// Killed, and started again where it was.
-    fn kill_and_start_again(&mut self) {
+    fn kill(&mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
+    }
+
+    /// Killed, and started again where it was.
+    fn kill_and_start_again(&mut self) {
+        self.kill();
         let store = "file:central.redb?sync=always";
         let again = run(self.folder.path(), store, &self.grpc.to_string());
         (self.process, self.http, self.grpc) = again;
@@ -183,8 +187,7 @@ fn a_central_server_that_stands_still_holds_nobody_up_for_longer_than_the_deadli
 #[test]
 fn a_server_waits_at_its_start_for_a_store_that_is_not_there_yet() {
     let mut central = Server::central(CENTRAL);
-    central.process.kill().expect("it runs");
-    central.process.wait().expect("it ends");
+    central.kill();
     let edge = tempfile::tempdir().expect("a folder");
     let policy = edge.path().join("tidegate.toml");
     std::fs::write(policy, EDGE).expect("written");
@@ -217,8 +220,7 @@ fn a_server_waits_at_its_start_for_a_store_that_is_not_there_yet() {
 #[test]
 fn a_server_that_waits_for_its_store_stops_when_it_is_told_to() {
     let mut central = Server::central(CENTRAL);
-    central.process.kill().expect("it runs");
-    central.process.wait().expect("it ends");
+    central.kill();
     let edge = tempfile::tempdir().expect("a folder");
     std::fs::write(edge.path().join("tidegate.toml"), EDGE).expect("written");
     let mut command = serve(edge.path(), &central.url("?deadline=20s"), "127.0.0.1:0");
